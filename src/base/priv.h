@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef HUSK_BASE_PRIV_H
+#define HUSK_BASE_PRIV_H
+
+#include "base/err.h"
+
+#include <sys/types.h>
+
+struct priv_ids {
+    uid_t uid;
+    gid_t gid;
+    gid_t groups[16];
+    int n_groups;
+};
+
+/* Looks a user and its groups up. ERR_NOT_FOUND names it. */
+int priv_lookup(const char *user, struct priv_ids *ret, struct err *err);
+
+/* gid, groups, uid for good, then proves that root cannot be had back. Does nothing when already
+ * running as that uid. */
+int priv_drop(const struct priv_ids *ids, struct err *err);
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef HUSK_MANAGER_MANAGER_H
+#define HUSK_MANAGER_MANAGER_H
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "model/execution.h"
+#include "model/session.h"
+#include "sandbox/sandbox.h"
+#include "workspace/workspace.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * The product's rules over database, backend and workspaces: who may open what, who works in a
+ * session, when it ends.  All rules hold across processes; a struct manager is one process's view
+ * and holds nothing that matters if the process is killed.
+ */
+struct manager;
+
+struct manager_options {
+    const char *db_path, *workspaces_dir, *spool_dir, *lock_path; /* borrowed for its life */
+    const char *backend;
+    struct sandbox_options sandbox;
+    int64_t default_ttl_ms, max_ttl_ms;
+    int64_t max_sessions, max_sessions_per_owner;
+    int64_t turn_waiters, turn_wait_ms;
+    int64_t workspace_retention_ms, workspaces_max_bytes, history_retention_ms;
+    int64_t exec_timeout_ms, max_exec_timeout_ms;
+    int64_t spool_bytes, events_retention_ms, idempotency_retention_ms;
+    int64_t start_timeout_ms;
+    bool keep_code;
+    bool gateway_shared;
+    /* How many exec workers are free just now, for the rule on waiting; NULL: always enough. */
+    int (*free_exec_workers)(void *ctx);
+    /* A deadline this process promises to meet (the master kills it 5 s later); NULL allowed. */
+    void (*publish_deadline)(void *ctx, struct deadline d);
+    void *ctx;
+};
+
+int manager_new(const struct manager_options *o, struct manager **ret, struct err *err);
+void manager_free(struct manager *m);
+
+/* A caller, as authorised. admin sees and closes every owner's sessions; owner is whose name is
+ * used for what it opens. */
+struct caller {
+    char owner[OWNER_MAX + 1];
+    bool admin;
+    bool read_only;
+    char key_id[32]; /* "" if none */
+};
+
+/* The wait for anything slow ends when this says so (the peer is gone); NULL: never. */
+struct watch {
+    bool (*gone)(void *ctx);
+    void *ctx;
+};
+
+struct open_request {
+    enum session_binding binding;
+    const char *value; /* for BIND_NONE ignored */
+    size_t value_len;
+    bool has_ttl;
+    int64_t ttl_ms;      /* as asked; clamped here. <= 0 is the default */
+    const char *backend; /* NULL: the setting */
+    const char *labels;  /* JSON object text, NULL: leave */
+};
+
+/* Opens or reuses. Slugs: bad_session_id, session_closing, session_limit, owner_session_limit,
+ * gateway_unavailable, start_failed, runtime_quarantined, unknown_backend. */
+int manager_open(struct manager *m, const struct caller *c, const struct open_request *r,
+                 const struct watch *watch, struct deadline d, struct session *ret,
+                 bool *ret_created, struct err *err);
+
+/* Looking is no work. Slug session_not_found. An admin's look-up by name alone falls back to any
+ * owner's when its own has none and the name is unique. The answer takes state_lost as told when
+ * `tell`. */
+int manager_get(struct manager *m, const struct caller *c, const char *name, bool tell,
+                struct session *ret, struct err *err);
+
+struct session_filter {
+    int state;                            /* -1 any, else enum session_state */
+    const char *label_key, *label_value;  /* NULL any */
+    int64_t after_sid_created, after_sid; /* cursor; 0 from the newest */
+    int limit;
+};
+/* Newest first. *ret is a heap array (free each with session_done, then the array). */
+int manager_list(struct manager *m, const struct caller *c, const struct session_filter *f,
+                 struct session **ret, size_t *ret_n, bool *ret_more, struct err *err);
+
+/* has_ttl: the TTL, which may shrink here. labels NULL: leave. */
+int manager_patch(struct manager *m, const struct caller *c, const char *name, bool has_ttl,
+                  int64_t ttl_ms, const char *labels, struct session *ret, struct err *err);
+
+/* *ret_deferred: it is busy and will be closed when the work ends (202). */
+int manager_close(struct manager *m, const struct caller *c, const char *name, enum session_end why,
+                  struct deadline d, bool *ret_deferred, struct err *err);
+
+/* A new runtime in place of the old one; session_busy when it is. */
+int manager_restart(struct manager *m, const struct caller *c, const char *name,
+                    const struct watch *watch, struct deadline d, struct session *ret,
+                    struct err *err);
+
+/* Interrupts what runs there now; nothing running is no error (*ret_running false). */
+int manager_interrupt(struct manager *m, const struct caller *c, const char *name,
+                      struct deadline d, bool *ret_running, struct err *err);
+
+/* Runs code in a session. Events go to the spool and to hooks->event (with the spool's sequence
+ * number in manager_exec_seq()).  Returns 0 once an execution row exists and it ended, however;
+ * -1 if nothing ran: session_not_found, session_busy (message: what runs since when),
+ * session_closing, duplicate_request, idempotency_mismatch, gateway_unavailable, …
+ * With an idempotency key seen before: 0 with ret->replayed set and nothing run; the caller then
+ * answers from the spool of ret->row.eid (following it while it still runs). */
+struct exec_outcome {
+    struct execution row;
+    struct execution_result result;
+    struct session session; /* as it stands after; state_lost to be told in this answer */
+    bool replayed;
+};
+void exec_outcome_done(struct exec_outcome *o);
+
+struct exec_callbacks {
+    void *ctx;
+    /* The row is committed and the spool is there; the first byte may be sent now. NULL allowed. */
+    void (*begun)(void *ctx, const struct execution *row, const struct session *s);
+    void (*event)(void *ctx, const struct exec_event *ev, int64_t seq);
+    enum hook_verdict (*tick)(void *ctx); /* also while waiting for a turn and a start */
+    int (*extra_fd)(void *ctx, struct pollfd *ret);
+    /* Builds the result object for the spool (`full`: with all text; else without what the stream
+     * already sent). 0, or -1 when it does not fit. */
+    int (*render)(void *ctx, const struct exec_outcome *o, bool full, struct buf *out);
+};
+int manager_exec(struct manager *m, const struct caller *c, const char *name,
+                 const struct execution_request *r, const struct exec_callbacks *cb,
+                 struct exec_outcome *ret, struct err *err);
+
+/* Executions. Slug execution_not_found. */
+int manager_execution_get(struct manager *m, const struct caller *c, const char *eid,
+                          struct execution *ret, struct err *err);
+/* By nginx's request id, for a caller that met worker_lost. */
+int manager_execution_by_request(struct manager *m, const struct caller *c, const char *request_id,
+                                 struct execution *ret, struct err *err);
+/* Newest first, behind `after_created`/`after_eid`. *ret is a heap array. */
+int manager_executions(struct manager *m, const struct caller *c, const char *session_name,
+                       int64_t after_created, const char *after_eid, int limit,
+                       struct execution **ret, size_t *ret_n, bool *ret_more, struct err *err);
+/* Is a worker alive that runs it? An execution left behind by a dead one is recorded aborted here.
+ */
+int manager_execution_settle(struct manager *m, struct execution *e, struct err *err);
+
+/* File work: a hold on the session for as long as the lease lives. end() counts as work when
+ * `worked`. A session in state cold serves files too. */
+struct file_lease {
+    struct workspace ws;
+    struct session session;
+    void *hold; /* private */
+};
+int manager_files_begin(struct manager *m, const struct caller *c, const char *name,
+                        struct file_lease *ret, struct err *err);
+void manager_files_end(struct manager *m, struct file_lease *l, bool worked);
+
+/* Keys (SANDBOX_AUTH=keys). Stored as a SHA-256 only. */
+enum key_scope { KEY_READ = 1, KEY_EXECUTE = 2, KEY_ADMIN = 4 };
+struct key_info {
+    char key_id[32];
+    char owner[OWNER_MAX + 1];
+    unsigned scopes;
+    char note[129];
+    int64_t created_at, expires_at, revoked_at, last_used_at; /* wall ms; 0 none */
+};
+#define KEY_TOKEN_SIZE 96
+/* The token ("husk_" …) is given once. ret->key_id names it from then on. */
+int manager_key_create(struct manager *m, const char *owner, unsigned scopes, int64_t expires_at,
+                       const char *note, char ret_token[KEY_TOKEN_SIZE], struct key_info *ret,
+                       struct err *err);
+int manager_key_list(struct manager *m, struct key_info **ret, size_t *ret_n, struct err *err);
+int manager_key_revoke(struct manager *m, const char *key_id, struct err *err);
+/* ERR_DENIED slug unauthorized (unknown), key_expired, key_revoked. Notes the use at most once a
+ * minute. */
+int manager_key_check(struct manager *m, const char *token, size_t n, struct caller *ret,
+                      struct err *err);
+
+/* Readiness: database and backend. */
+int manager_ready(struct manager *m, struct deadline d, struct err *err);
+
+/* Numbers for /metrics and `huskctl status`. */
+struct manager_stats {
+    int64_t sessions[5]; /* by enum session_state */
+    int64_t runtimes_live, runtimes_starting, runtimes_quarantined;
+    int64_t executions_by_reason[13]; /* in the history that is kept */
+    int64_t waiting_turns;
+    int64_t workspaces, workspaces_kept;
+    int64_t db_bytes, wal_bytes;
+    int64_t last_sweep_at; /* wall ms */
+};
+int manager_stats(struct manager *m, struct manager_stats *ret, struct err *err);
+
+/* One pass of the reaper: expired sessions, dead holders, orphans, quarantined and stuck opening
+ * ones, kept workspaces, spool and history retention, clock row, checkpoint. A lock lets one at a
+ * time; another returns with ran false. */
+struct sweep_report {
+    bool ran;
+    int expired, closed, aborted, orphans, quarantine_tried, quarantine_ended, opening_undone,
+        workspaces_removed, spools_removed, history_removed;
+};
+int manager_sweep(struct manager *m, struct deadline d, struct sweep_report *ret, struct err *err);
+
+/* Between requests: kept channels. */
+int manager_idle_fds(struct manager *m, struct pollfd *fds, int max);
+void manager_idle(struct manager *m);
+
+#endif

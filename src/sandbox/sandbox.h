@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef HUSK_SANDBOX_SANDBOX_H
+#define HUSK_SANDBOX_SANDBOX_H
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "model/execution.h"
+#include "model/session.h"
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What runs code: a backend behind one interface.  A struct sandbox is one process's access to one
+ * backend (its connections included).  Nothing here knows sessions, HTTP or the database.
+ */
+struct sandbox_options {
+    const char *gateway_url; /* borrowed for the life of the sandbox, like all strings here */
+    const char *gateway_token;
+    const char *gateway_ca_file;
+    const char *kernel_name;
+    int64_t http_timeout_ms;
+    int64_t start_timeout_ms;
+    int64_t max_output_bytes; /* stdout, stderr, and rich data, each */
+    int64_t flood_bytes;
+    int keep_channels; /* how many channels are kept between executions; 0 none */
+};
+
+struct sandbox;
+
+/* A runtime as the database knows it. */
+struct runtime_ref {
+    const char *handle;         /* kernel id */
+    const char *kernel_session; /* the process's own session id, to notice a silent restart */
+};
+
+/* What a new runtime is. */
+struct runtime_made {
+    char handle[HANDLE_MAX + 1];
+    char kernel_session[HANDLE_MAX + 1];
+};
+
+enum hook_verdict {
+    HOOK_GO_ON,
+    HOOK_INTERRUPT,  /* somebody asked for an interrupt: reason interrupted */
+    HOOK_CLIENT_GONE /* the caller is gone and wants it ended: reason client_gone */
+};
+
+/* How an execution talks to whoever runs it. All three may be NULL. */
+struct exec_hooks {
+    void *ctx;
+    /* An event, in order, already bounded and clean. Must not block. */
+    void (*event)(void *ctx, const struct exec_event *ev);
+    /* Called at least every 100 ms and whenever extra_fd is ready. Must not block. */
+    enum hook_verdict (*tick)(void *ctx);
+    /* One further descriptor the wait includes; fill events and return 1, or return 0. */
+    int (*extra_fd)(void *ctx, struct pollfd *ret);
+};
+
+enum alive { ALIVE_YES, ALIVE_NO, ALIVE_UNKNOWN };
+
+typedef int (*sandbox_list_cb)(void *ctx, const char *handle); /* non-zero stops */
+
+struct sandbox_ops {
+    const char *name;
+
+    /* Starts a runtime and waits until it answers. On failure nothing is left behind, or
+     * ERR_UNCERTAIN with ret->handle filled: then the caller quarantines that handle. */
+    int (*open)(struct sandbox *sb, struct runtime_made *ret, struct deadline d, struct err *err);
+    /* Silently makes `dir` its working directory (first in sys.path stays ""). ERR_CONFLICT slug
+     * "runtime_gone" if the runtime is gone or not the one named. */
+    int (*bind)(struct sandbox *sb, const struct runtime_ref *rt, const char *dir,
+                struct deadline d, struct err *err);
+    /* Runs code. 0 with *ret filled whenever the code may have been sent; -1 only if nothing was
+     * sent: ERR_CONFLICT "runtime_gone" (make another), ERR_UNAVAILABLE "gateway_unavailable",
+     * ERR_TIMEOUT, ERR_ABORTED (a hook said so before the code went out). */
+    int (*exec)(struct sandbox *sb, const struct runtime_ref *rt,
+                const struct execution_request *req, const struct exec_hooks *hooks,
+                struct execution_result *ret, struct err *err);
+    int (*interrupt)(struct sandbox *sb, const char *handle, struct deadline d, struct err *err);
+    /* Ends exactly this runtime. 0 when its end is confirmed (gone already counts), else
+     * ERR_UNCERTAIN. */
+    int (*close)(struct sandbox *sb, const char *handle, struct deadline d, struct err *err);
+    int (*alive)(struct sandbox *sb, const char *handle, struct deadline d, enum alive *ret,
+                 struct err *err);
+    /* All runtimes of our own kind at the backend. */
+    int (*list)(struct sandbox *sb, sandbox_list_cb cb, void *ctx, struct deadline d,
+                struct err *err);
+    /* Can the backend be used? ERR_UNAVAILABLE says why not. */
+    int (*ping)(struct sandbox *sb, struct deadline d, struct err *err);
+    /* Kept channels while the process idles: fills up to max pollfds, returns how many. */
+    int (*idle_fds)(struct sandbox *sb, struct pollfd *fds, int max);
+    /* Services them (answers pings, drains, closes what ended or idled too long); call when one is
+     * ready and at least every second. */
+    void (*idle)(struct sandbox *sb);
+    /* Lets go of a kept channel to this runtime, if there is one. */
+    void (*forget)(struct sandbox *sb, const char *handle);
+    void (*free)(struct sandbox *sb);
+};
+
+struct sandbox {
+    const struct sandbox_ops *ops;
+};
+
+/* The factory: ERR_INVALID for an unknown name. The caller frees with ops->free. */
+int sandbox_new(const char *backend, const struct sandbox_options *o, struct sandbox **ret,
+                struct err *err);
+/* The names of the backends that are built in; NULL at the end. */
+const char *sandbox_backend(size_t i);
+
+#endif

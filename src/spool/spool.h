@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef HUSK_SPOOL_SPOOL_H
+#define HUSK_SPOOL_SPOOL_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "model/execution.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The events of one execution, in a file of its own: DIR/<eid>.events, appended by the one worker
+ * that runs it and read by any number of others.  A record is a fixed header (magic, type, length,
+ * sequence number) and the payload; records are written whole with one writev, and a reader stops
+ * before a record that is not complete.  A writer over its bound writes one gap record and then
+ * drops all but the last (the result).  Sequence numbers start at 1 and leave no holes but at a
+ * gap.
+ */
+struct spool_writer;
+struct spool_reader;
+
+/* Creates the file (0660, O_EXCL). */
+int spool_create(const char *dir, const char *eid, int64_t max_bytes, struct spool_writer **ret,
+                 struct err *err);
+/* Appends; a full disk or the bound marks the spool as gapped, it is no error. ret_seq may be NULL.
+ */
+int spool_append(struct spool_writer *w, const struct exec_event *ev, int64_t *ret_seq);
+/* Marks the end: readers see spool_next return 2 behind the last record. Frees w. */
+void spool_finish(struct spool_writer *w);
+void spool_writer_free(struct spool_writer *w); /* without an end mark; NULL is fine */
+
+/* Opens for reading, behind event `after_seq` (0: from the start). ERR_NOT_FOUND if it is gone. */
+int spool_open(const char *dir, const char *eid, int64_t after_seq, struct spool_reader **ret,
+               struct err *err);
+/* 1 an event (borrowed until the next call), 0 nothing yet, 2 the end mark, -1 damaged. A payload
+ * is at most 16 MiB + 64 KiB; larger ones were never written. */
+int spool_next(struct spool_reader *r, struct exec_event *ret, int64_t *ret_seq, struct err *err);
+void spool_reader_free(struct spool_reader *r);
+
+/* The whole result object of an ended run, kept beside the events as DIR/<eid>.result, written to a
+ * temporary name and renamed. */
+int spool_put_result(const char *dir, const char *eid, const char *json, size_t n, struct err *err);
+int spool_get_result(const char *dir, const char *eid, struct buf *ret, struct err *err);
+
+/* Removes what belongs to an execution; gone already is fine. */
+void spool_remove(const char *dir, const char *eid);
+
+#endif
