@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef HUSK_SANDBOX_JUPYTER_COLLECT_H
+#define HUSK_SANDBOX_JUPYTER_COLLECT_H
+
+#include "model/execution.h"
+#include "sandbox/jupyter/kmsg.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define COLLECT_BUNDLES_MAX 10000     /* results and displays of one execution, each */
+#define COLLECT_PLOTS_MAX 64          /* pictures of one bundle */
+#define COLLECT_ERROR_NAME_MAX 1024   /* bytes */
+#define COLLECT_ERROR_VALUE_MAX 65536 /* bytes */
+#define COLLECT_FRAMES_MAX 200        /* frames of a traceback: the first and the last half */
+#define COLLECT_FRAME_MAX 8192        /* bytes */
+#define COLLECT_MARKER_MAX 64         /* bytes of the line that stands for what was left out */
+
+/*
+ * The messages of one execution become (a) events, in order, as they come, whole, and (b) a result
+ * that is bounded while it is collected.
+ *
+ * stdout and stderr: max_output_bytes each, the first and the last half kept, a marker line between
+ * that says how many bytes were left out.  Carriage returns and backspaces are applied as a
+ * terminal would (a progress bar leaves its last state); events carry the text as it came.
+ * Rich data: max_output_bytes for all results, displays and pictures together; what does not fit
+ * is counted and dropped whole.  clear_output and update_display_data are applied.
+ * The error is always kept, within the maxima above.
+ */
+struct collect;
+
+struct collect_options {
+    int64_t max_output_bytes;
+    void *ctx;
+    void (*event)(void *ctx, const struct exec_event *ev); /* or NULL */
+};
+
+struct collect *collect_new(const struct collect_options *o); /* o is copied */
+void collect_free(struct collect *c);                         /* NULL is fine */
+
+/* The three of struct kmsg_handler, after the caller has seen that the message is for this
+ * execution (kmsg_is_for): messages of other parents do not belong here. */
+void collect_text(struct collect *c, enum kmsg_stream s, const char *p, size_t n);
+void collect_message(struct collect *c, const struct kmsg *m);
+void collect_oversize(struct collect *c, const struct kmsg_head *h, enum kmsg_stream s, uint64_t n);
+
+struct collect_state {
+    bool idle;      /* status idle was seen */
+    bool replied;   /* execute_reply was seen */
+    bool reply_ok;  /* and said ok */
+    bool aborted;   /* and said aborted: the code did not run */
+    bool has_error; /* an error message came, whatever the reply says */
+    int64_t bytes;  /* stdout, stderr and rich so far, true sizes */
+};
+
+void collect_state(const struct collect *c, struct collect_state *ret);
+
+/*
+ * Moves what was collected into *ret, which is initialised here; execution_result_done frees it.
+ * reason, ok and exit_code are what the reply says (REASON_NONE, -1 and incomplete without one;
+ * incomplete without idle too): the caller overrides them where it knows better.  Afterwards c can
+ * only be freed.
+ */
+void collect_take(struct collect *c, struct execution_result *ret);
+
+#endif
