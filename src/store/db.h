@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef HUSK_STORE_DB_H
+#define HUSK_STORE_DB_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <stdint.h>
+
+/*
+ * One process's connection to the database (SQLite, WAL).  Opened after exec, never carried over a
+ * fork.  Every operation of the stores is one short transaction: writers BEGIN IMMEDIATE, readers a
+ * single statement that is stepped to its end; a transaction that meets BUSY_SNAPSHOT is run again
+ * as a whole.  Nothing of it stays open when the operation returns.
+ *
+ * Errors of all stores, unless a comment says more: ERR_UNAVAILABLE slug "database_busy" with
+ * retry_after_s 1 (locked beyond the busy time-out), ERR_INTERNAL slug "database_error" (full, I/O,
+ * read-only, corrupt; the message never reaches a client), ERR_LIMIT for text over its column's
+ * maximum.
+ */
+struct db;
+
+#define DB_CREATE 1u   /* make the file (0660) if it is not there; else ERR_NOT_FOUND */
+#define DB_READONLY 2u /* for huskctl's looks */
+
+/* Opens, sets the pragmas (WAL, synchronous NORMAL, foreign keys, trusted_schema off, busy time-out
+ * 5 s, defensive) and checks that the file is a database. Does not look at its version. */
+int db_open(const char *path, unsigned flags, struct db **ret, struct err *err);
+void db_close(struct db *db); /* NULL is fine; finalises all cached statements */
+
+/* Reads one row: the database answers and has the version this program was built for (ERR_CONFLICT
+ * slug "database_version" with both numbers if not). */
+int db_ping(struct db *db, struct err *err);
+
+/* PRAGMA wal_checkpoint(TRUNCATE). *ret_busy: 1 if a reader or writer kept it from finishing. */
+int db_checkpoint(struct db *db, int *ret_busy, struct err *err);
+/* PRAGMA optimize. */
+int db_optimize(struct db *db, struct err *err);
+/* Sizes of the file and of its -wal by stat(2) (no descriptor is opened); 0 if absent. */
+void db_sizes(const struct db *db, int64_t *ret_db, int64_t *ret_wal);
+
+/* PRAGMA integrity_check and foreign_key_check: 0 when both are clean, else ERR_INTERNAL with the
+ * first lines of what they said in `ret`. */
+int db_check(struct db *db, struct buf *ret, struct err *err);
+/* VACUUM INTO a new file (must not exist), mode 0640. */
+int db_backup(struct db *db, const char *to_path, struct err *err);
+
+/* The times an operation happens at, read once by its caller. */
+struct db_now {
+    int64_t wall_ms;     /* to store and to print */
+    int64_t boot_ms;     /* CLOCK_BOOTTIME: the idle clock */
+    const char *boot_id; /* borrowed */
+};
+
+#endif

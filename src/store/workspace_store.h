@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef HUSK_STORE_WORKSPACE_STORE_H
+#define HUSK_STORE_WORKSPACE_STORE_H
+
+#include "base/err.h"
+#include "model/session.h"
+#include "store/db.h"
+
+#include <stdint.h>
+
+/*
+ * workspaces(workspace_id PK, owner, name, state, created_at, kept_since)
+ * state: used (a live session's), kept (its session ended; found again by owner + name within the
+ * retention; at most one kept per owner + name, an older one becomes doomed), doomed (its files are
+ * to be removed, never handed out).  Rows are made and moved by session_store.h.
+ */
+struct workspace_row {
+    int64_t workspace_id;
+    char owner[OWNER_MAX + 1];
+    char name[SESSION_NAME_MAX + 1];
+    int64_t kept_since; /* wall ms */
+};
+
+/* kept since before `kept_before` become doomed (wall ms); then all doomed ones, at most max.
+ * Returns how many, or -1. */
+int workspace_store_doomed(struct db *db, int64_t kept_before, struct workspace_row *ret, int max,
+                           struct err *err);
+/* The kept ones, the longest kept first, at most max: for the bound on their bytes. */
+int workspace_store_kept(struct db *db, struct workspace_row *ret, int max, struct err *err);
+/* kept -> doomed. 1, or 0 when it is used again or gone. */
+int workspace_store_doom(struct db *db, int64_t workspace_id, struct err *err);
+/* The files of a doomed one are gone: the row goes. */
+int workspace_store_removed(struct db *db, int64_t workspace_id, struct err *err);
+/* Is there a row of any state? For directories that no row knows. 1 or 0. */
+int workspace_store_knows(struct db *db, int64_t workspace_id, struct err *err);
+
+#endif
