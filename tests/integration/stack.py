@@ -1,0 +1,292 @@
+"""A whole Husk of its own for a test: gateway, master, workers, reaper, nginx, in a private directory.
+
+As root every part runs as the user it has in production (deployment/make-users), else all as ourselves.
+Nothing listens on a fixed port: nginx on a unix socket, the gateway on a port the kernel chose.
+"""
+import contextlib
+import ctypes
+import os
+import pwd
+import grp
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import tempfile
+import time
+
+from client import Client
+
+SOURCE = os.environ.get("HUSK_SOURCE", os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))
+BUILD = os.environ.get("HUSK_BUILD", os.getcwd())
+ROOT = os.getuid() == 0
+PROGRAMS = ("husk-master", "husk-worker", "husk-reaper", "huskctl")
+
+
+def wait_until(test, seconds=30, what="condition", step=0.05):
+    """Polls until test() is true and returns its value; fails by name otherwise."""
+    end = time.monotonic() + seconds
+    while True:
+        value = test()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {seconds} s")
+        time.sleep(step)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def _die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+
+
+class Stack:
+    """settings: SANDBOX_* values over the test's defaults. The gateway can be stopped and started alone."""
+
+    def __init__(self, **settings):
+        self.dir = tempfile.mkdtemp(prefix="husk-", dir="/tmp")
+        os.chmod(self.dir, 0o711)
+        self.state, self.run = self.path("s"), self.path("r")
+        self.token = "gw-" + os.urandom(12).hex()
+        self.gateway_port = free_port()
+        self.processes = {}
+        self.settings = {
+            "SANDBOX_STATE_DIR": self.state,
+            "SANDBOX_RUNTIME_DIR": self.run,
+            "SANDBOX_GATEWAY_URL": f"http://127.0.0.1:{self.gateway_port}",
+            "SANDBOX_GATEWAY_AUTH_TOKEN": self.token,
+            "SANDBOX_LISTEN": "unix:" + self.path("web", "http.sock"),
+            "SANDBOX_MAX_SESSIONS": "8",
+            "SANDBOX_WORKERS_EXEC": "6",
+            "SANDBOX_LOG_LEVEL": "debug",
+            "SANDBOX_DRAIN_TIMEOUT": "20",
+        }
+        if ROOT:
+            self.settings.update(SANDBOX_USER="husk", SANDBOX_GROUP="husk-web")
+        self.settings.update({k: str(v) for k, v in settings.items()})
+
+    def path(self, *parts):
+        return os.path.join(self.dir, *parts)
+
+    # users and directories
+
+    def _as(self, user):
+        """Popen arguments that run a program as a user of production."""
+        if not ROOT:
+            return {}
+        entry = pwd.getpwnam(user)
+        groups = [g.gr_gid for g in grp.getgrall() if user in g.gr_mem] + [entry.pw_gid]
+        return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": groups}
+
+    def _directory(self, path, user, group, mode):
+        os.makedirs(path, exist_ok=True)
+        if ROOT:
+            os.chown(path, pwd.getpwnam(user).pw_uid, grp.getgrnam(group).gr_gid)
+        os.chmod(path, mode if ROOT else 0o700)
+
+    def prepare(self):
+        self._directory(self.state, "husk", "husk", 0o711)
+        self._directory(self.path("s", "workspaces"), "husk", "husk-files", 0o2751)
+        self._directory(self.run, "husk", "husk-web", 0o2750)
+        self._directory(self.path("g"), "husk-kernel", "husk-kernel", 0o700)
+        self._directory(self.path("k"), "husk-kernel", "husk-kernel", 0o700)
+        self._directory(self.path("web"), "husk-web", "husk-web", 0o711)
+        os.makedirs(self.path("bin"), exist_ok=True)
+        for program in PROGRAMS:
+            shutil.copy2(os.path.join(BUILD, program), self.path("bin", program))
+        shutil.copytree(os.path.join(SOURCE, "deployment", "sandbox"), self.path("sandbox"))
+        self.write_conf()
+
+    def write_conf(self):
+        conf = self.path("husk.conf")
+        with open(conf, "w") as f:
+            f.writelines(f"{k}={v}\n" for k, v in self.settings.items())
+        if ROOT:
+            os.chown(conf, pwd.getpwnam("husk").pw_uid, 0)
+        os.chmod(conf, 0o600)
+
+    # processes
+
+    def _spawn(self, name, argv, user=None, env=None, log=None):
+        with open(self.path((log or name) + ".log"), "ab") as out:
+            self.processes[name] = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
+                preexec_fn=None if user and ROOT else _die_with_parent,
+                env=env or {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", **_sanitizer_environment()},
+                cwd="/", **(self._as(user) if user else {}))
+        return self.processes[name]
+
+    def start_gateway(self):
+        env = {
+            "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "SANDBOX_GATEWAY_AUTH_TOKEN": self.token,
+            "HUSK_GATEWAY_PORT": str(self.gateway_port), "HUSK_GATEWAY_STATE": self.path("g"),
+            "JUPYTER_RUNTIME_DIR": self.path("k"), "HUSK_TRASH": self.path("s", "workspaces", ".trash"),
+        }
+        for name in ("HUSK_GATEWAY", "HUSK_GATEWAY_PYTHON"):
+            if name in os.environ:
+                env[name] = os.environ[name]
+        self._spawn("gateway", [self.path("sandbox", "gateway-launch.sh")], "husk-kernel", env)
+        wait_until(self.gateway_answers, 60, "the gateway")
+
+    def gateway_request(self, method, path, body=None, timeout=10):
+        import http.client
+        connection = http.client.HTTPConnection("127.0.0.1", self.gateway_port, timeout=timeout)
+        try:
+            connection.request(method, path, body, {"Authorization": "token " + self.token})
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+    def gateway_answers(self):
+        if self.processes["gateway"].poll() is not None:
+            raise AssertionError("the gateway ended: " + self.log("gateway")[-2000:])
+        with contextlib.suppress(OSError):
+            return self.gateway_request("GET", "/api")[0] == 200
+        return False
+
+    def kernels(self):
+        """Ids of the kernels at the gateway."""
+        import json
+        status, body = self.gateway_request("GET", "/api/kernels")
+        assert status == 200, (status, body)
+        return sorted(k["id"] for k in json.loads(body))
+
+    def ctl(self, *args, check=True, **kw):
+        """Runs huskctl as the service's user; returns its standard output."""
+        done = subprocess.run([self.path("bin", "huskctl"), "--config", self.path("husk.conf"), *args],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/", timeout=60,
+                              env={"PATH": os.environ["PATH"], **_sanitizer_environment()},
+                              **self._as("husk"), **kw)
+        if check:
+            assert done.returncode == 0, (args, done.returncode, done.stdout, done.stderr)
+            return done.stdout
+        return done
+
+    def sweep(self):
+        """One pass of the reaper, now."""
+        subprocess.run([self.path("bin", "husk-reaper"), "--config", self.path("husk.conf"), "--once"], check=True,
+                       timeout=120, stderr=open(self.path("reaper-once.log"), "ab"), cwd="/",
+                       env={"PATH": os.environ["PATH"], **_sanitizer_environment()}, **self._as("husk"))
+
+    def start_master(self):
+        self._spawn("master", [self.path("bin", "husk-master"), "--config", self.path("husk.conf")])
+        wait_until(self._workers_ready, 30, "the workers")
+
+    def _workers_ready(self):
+        if self.processes["master"].poll() is not None:
+            raise AssertionError("husk-master ended: " + self.log("master")[-3000:])
+        return all(self._connects(lane) for lane in ("exec", "api", "bulk", "ctl"))
+
+    def _connects(self, lane):
+        with socket.socket(socket.AF_UNIX) as s:
+            try:
+                s.connect(self.path("r", lane + ".sock"))
+                return True
+            except OSError:
+                return False
+
+    def start_nginx(self):
+        conf = self.path("web", "nginx.conf")
+        text = self.ctl("config", "--nginx")
+        with open(conf, "w") as f:
+            f.write(text)
+        os.chmod(conf, 0o644)
+        nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin:/sbin")
+        self._spawn("nginx", [nginx, "-p", self.path("web"), "-e", "stderr", "-c", conf, "-g", "daemon off;"], "husk-web")
+        wait_until(self._nginx_answers, 20, "nginx")
+
+    def _nginx_answers(self):
+        if self.processes["nginx"].poll() is not None:
+            raise AssertionError("nginx ended: " + self.log("nginx")[-2000:])
+        with contextlib.suppress(OSError):
+            return Client(self.path("web", "http.sock")).get("/healthz", check=False).status == 200
+        return False
+
+    def start(self):
+        self.prepare()
+        self.start_gateway()
+        self.ctl("db", "migrate")
+        self.start_master()
+        self.start_nginx()
+        wait_until(lambda: self.client(None).get("/readyz").status == 200, 30, "readyz")
+        return self
+
+    def stop_process(self, name, sig=signal.SIGTERM, seconds=30):
+        process = self.processes.pop(name, None)
+        if process is None:
+            return None
+        if process.poll() is None:
+            process.send_signal(signal.SIGCONT)
+            process.send_signal(sig)
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise AssertionError(f"{name} did not end within {seconds} s of signal {sig}")
+
+    def stop(self):
+        try:
+            for name in ("nginx", "master", "gateway"):
+                self.stop_process(name)
+        finally:
+            for process in self.processes.values():
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            if "HUSK_KEEP" in os.environ:
+                print("kept:", self.dir)
+            else:
+                shutil.rmtree(self.dir, ignore_errors=True)
+
+    # looking in
+
+    def key(self, owner="tester", scope="execute", *more):
+        return self.ctl("key", "create", "--owner", owner, "--scope", scope, "--quiet", *more).strip()
+
+    def client(self, key="new", **kw):
+        if key == "new":
+            key = self.key()
+        return Client(self.path("web", "http.sock"), key, **kw)
+
+    def log(self, name):
+        try:
+            with open(self.path(name + ".log"), errors="replace") as f:
+                return f.read()
+        except FileNotFoundError:
+            return ""
+
+    def sql(self, query, *args):
+        """Rows of a query on the live database, read as an operator would."""
+        database = sqlite3.connect(f"file:{self.path('s', 'husk.db')}?mode=ro", uri=True, timeout=10)
+        try:
+            return database.execute(query, args).fetchall()
+        finally:
+            database.close()
+
+    def workers(self, lane=None):
+        """pids of live workers, by lane."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as f:
+                    env = dict(e.split(b"=", 1) for e in f.read().split(b"\0") if b"=" in e)
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    argv = f.read().split(b"\0")
+            except OSError:
+                continue
+            if argv[0].endswith(b"husk-worker") and self.dir.encode() in b" ".join(argv):
+                if lane is None or env.get(b"HUSK_LANE") == lane.encode():
+                    found.append(int(pid))
+        return sorted(found)
+
+
+def _sanitizer_environment():
+    return {k: v for k, v in os.environ.items() if k in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS")}
