@@ -50,6 +50,11 @@ struct http_carrier {
     void (*break_off)(void *ctx);
 };
 
+#define HTTP_TARGET_MAX 16384 /* bytes of a request target */
+#define HTTP_HEAD_MAX 16384   /* bytes of an answer's headers */
+#define HTTP_SMALL_BODY 32768 /* a body up to this goes out in one write with its head */
+#define HTTP_STALL_MS 60000   /* a body that moves no byte for so long ends the request */
+
 #define HTTP_PARAMS_MAX 4
 #define HTTP_QUERY_MAX 16
 
@@ -89,6 +94,9 @@ struct http_exchange {
 void http_exchange_init(struct http_exchange *x, const struct http_carrier *c, void *ctx);
 void http_exchange_done(struct http_exchange *x);
 
+/* Bytes of a body moved: the request's budget reaches at least HTTP_STALL_MS ahead again. */
+void http_renew_budget(struct http_exchange *x);
+
 const char *http_header(const struct http_exchange *x, const char *lower_name);
 /* The value of a query parameter, NULL if absent. */
 const char *http_query(const struct http_exchange *x, const char *name, size_t *ret_len);
@@ -97,14 +105,18 @@ const char *http_query(const struct http_exchange *x, const char *name, size_t *
  * (bad percent sequences, NUL in a query, too many parameters, duplicates). '+' is a space in
  * queries only. */
 int http_parse_target(struct http_request *r, const char *target, struct err *err);
-/* Decodes one path segment or rest exactly once into heap memory. 1 valid, 0 not. */
+/* Decodes one path segment or rest exactly once into heap memory (NUL-terminated; may hold more
+ * NULs). 1 valid, 0 not. */
 int http_percent_decode(const char *p, size_t n, bool plus_is_space, char **ret, size_t *ret_n);
 void http_request_done(struct http_request *r);
 
-/* Adds a header line; CR, LF and NUL in the value are refused (assert in debug, dropped else). */
+/* Adds a header line. A value with CR, LF or NUL in it, or one that no longer fits into
+ * HTTP_HEAD_MAX, is dropped and logged. */
 void http_add_header(struct http_exchange *x, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Status, headers and a whole body (Content-Length is set; HEAD sends none of it). */
+/* Status, headers and a whole body (Content-Length is set; HEAD sends none of it). Every head
+ * carries X-Request-Id. Content-Type, Content-Length and X-Request-Id that http_add_header() gave
+ * win. 0, or -1 when the peer is gone or a head was sent before. */
 int http_send(struct http_exchange *x, int status, const char *content_type, const void *body,
               size_t n);
 int http_send_empty(struct http_exchange *x, int status);
@@ -134,6 +146,8 @@ struct http_route {
 int http_route_find(const struct http_route *table, size_t n, struct http_request *r,
                     const struct http_route **ret, char *ret_allow, size_t allow_size);
 
+/* By its exact (upper-case) name. */
+enum http_method http_method_parse(const char *name);
 const char *http_reason(int status);
 
 #endif
