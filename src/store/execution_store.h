@@ -15,7 +15,7 @@
  * executions(eid PK, sid, session_name, owner, key_id, request_id UNIQUE, client_request_id,
  *   idempotency_key, body_sha256, generation, pid, created_at, started_at, ended_at, duration_ms,
  *   waited_ms, ok, reason (NULL while running), bytes_stdout, bytes_stderr, bytes_rich, error_name,
- *   truncated, runtime_invalidated, code_sha256, code)
+ *   truncated, runtime_invalidated, code_sha256, code, interrupt_asked, spool_pruned)
  * Partial UNIQUE(owner, session_name, idempotency_key) where that is not NULL.  Indexed by (owner,
  * session_name, created_at, eid) and by ended_at.  Rows outlive their session: sid is no foreign
  * key.
@@ -73,6 +73,11 @@ int execution_store_finish(struct db *db, const struct execution *row, bool take
  * columns cleared and touched as above. 1, or 0 it had ended already. */
 int execution_store_abort(struct db *db, const char *eid, const struct db_now *now,
                           struct err *err);
+
+/* Somebody wants the running one interrupted: interrupt_asked = 1. 1, or 0 it is not running. */
+int execution_store_ask_interrupt(struct db *db, const char *eid, struct err *err);
+/* 1 asked, 0 not. Called several times a second by whoever runs it: one look-up by key. */
+int execution_store_interrupt_asked(struct db *db, const char *eid, struct err *err);
 
 /* 1 found, 0 not. owner NULL: any owner's. */
 int execution_store_get(struct db *db, const char *owner, const char *eid, struct execution *ret,
