@@ -54,8 +54,9 @@ struct file_info {
 };
 
 #define FILE_ETAG_SIZE 64
-/* The entity tag of a state of a file (inode, size, mtime, ctime): "…" quoted, with W/ while mtime
- * is less than 2 s before now_wall_ms (the clock's grain cannot tell two writes apart). */
+/* The entity tag of a state of a file (inode, size, mtime, ctime): "…" quoted, with W/ while its
+ * last change is less than 2 s before now_wall_ms (the clock's grain cannot tell two writes
+ * apart). */
 void file_etag(const struct file_info *f, int64_t now_wall_ms, char out[FILE_ETAG_SIZE]);
 
 /* Opens a regular file for reading (O_NONBLOCK; relative links inside are followed). Errors:
@@ -77,8 +78,10 @@ int upload_begin(const struct workspace *w, const char *path, size_t n, struct u
                  struct err *err);
 int upload_write(struct upload *u, const void *p, size_t n, struct err *err); /* ENOSPC: ERR_LIMIT
                                                                                "disk_full" */
-/* expected: NULL, or the etag-relevant state the target must still have ("if match"); checked as
- * late as can be. *ret_created: there was none before. Frees u in any case. */
+/* expected: NULL, or the etag-relevant state the target must still have ("if match", with
+ * UPLOAD_REPLACE only), else ERR_CONFLICT "precondition_failed"; of several at once one passes.
+ * UPLOAD_CREATE over something: ERR_CONFLICT "file_exists". *ret_created: there was none before.
+ * Frees u in any case. */
 int upload_commit(struct upload *u, enum upload_mode mode, const struct file_info *expected,
                   bool *ret_created, struct file_info *ret, struct err *err);
 void upload_abort(struct upload *u); /* NULL is fine */
@@ -87,12 +90,16 @@ void upload_abort(struct upload *u); /* NULL is fine */
  * "folder_not_empty"). */
 int workspace_unlink(const struct workspace *w, const char *path, size_t n, bool recursive,
                      struct err *err);
+/* Makes a folder and its parents; there already is fine, else ERR_INVALID "not_a_folder". */
 int workspace_mkdir(const struct workspace *w, const char *path, size_t n, struct err *err);
 
-/* Lists below `folder` ("" is the root) in byte order of paths, beginning behind `after`. glob
- * (NULL: all) matches the path relative to the folder: * and ? do not cross '/', ** does, […]
- * classes. Names beginning ".husk-" are left out. At most max_entries found and 200000 looked at.
- */
+/* Lists below `folder` ("" is the root; else ERR_INVALID "not_a_folder") in byte order of paths,
+ * beginning behind `after`; paths are whole ones, from the root. glob (NULL: all; at most GLOB_MAX
+ * bytes, else ERR_INVALID "bad_glob") matches the path relative to the folder: * and ? do not cross
+ * '/', ** does (and "**" with a '/' behind it also stands for no folder at all), […] and [!…]
+ * classes, backslash takes the next byte as it is. Names beginning ".husk-" are left out. At most
+ * max_entries found; over 200000 looked at is ERR_LIMIT "too_many_files". */
+#define GLOB_MAX 512
 struct file_entry {
     char *path; /* heap */
     size_t path_len;
@@ -108,7 +115,7 @@ int workspace_list(const struct workspace *w, const char *folder, size_t folder_
                    size_t max_entries, struct deadline d, struct file_list *ret, struct err *err);
 void file_list_done(struct file_list *l);
 
-/* Pattern match as used by lists; bounded time. */
+/* Pattern match as used by lists; time is bounded by pn * n, false over GLOB_MAX. */
 bool glob_match(const char *pattern, size_t pn, const char *path, size_t n);
 
 #endif
