@@ -57,7 +57,7 @@ const struct setting setting_table[] = {
      "60", .help = "How long code may run when the call names no timeout."},
     {NULL, "SANDBOX_MAX_EXEC_TIMEOUT", SETTING_DURATION, AT(max_exec_timeout_ms), 100, 7 * DAY,
      "600", .help = "The longest timeout a call may ask for; longer ones are clamped to it."},
-    {NULL, "SANDBOX_MAX_OUTPUT_BYTES", SETTING_BYTES, AT(max_output_bytes), KIB, 64 * MIB, "8MiB",
+    {NULL, "SANDBOX_MAX_OUTPUT_BYTES", SETTING_BYTES, AT(max_output_bytes), KIB, 16 * MIB, "8MiB",
      .help = "How much of an execution's output an answer holds; of more the first and the last "
              "part are kept."},
     {NULL, "SANDBOX_FLOOD_BYTES", SETTING_BYTES, AT(flood_bytes), KIB, 1024 * TIB, "1GiB",

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef HUSK_SPOOL_SPOOL_FORMAT_H
+#define HUSK_SPOOL_SPOOL_FORMAT_H
+
+#include "base/err.h"
+
+#include <stdint.h>
+
+/* Private to spool: what stands in DIR/<eid>.events, in the byte order of the machine (the file
+ * never leaves it). */
+#define SPOOL_MAGIC UINT32_C(0x314c5053) /* "SPL1" */
+#define SPOOL_END UINT32_C(255)          /* a type: the end mark, without payload */
+#define SPOOL_PAYLOAD_MAX (16u * 1024 * 1024 + 64 * 1024)
+
+struct spool_header {
+    uint32_t magic;
+    uint32_t type; /* enum exec_event_type, or SPOOL_END */
+    uint32_t length;
+    uint32_t zero;
+    int64_t seq;
+};
+
+#define SPOOL_NAME_MAX 512
+/* "DIR/<eid>SUFFIX"; ERR_INVALID when eid is none or the path is too long. */
+int spool_path(const char *dir, const char *eid, const char *suffix, char out[SPOOL_NAME_MAX],
+               struct err *err);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "spool/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "spool/spool_format.h"
+
+struct spool_writer {
+    int fd;
+    off_t end; /* of the last whole record */
+    int64_t max_bytes;
+    int64_t seq;     /* of the last event, dropped ones included */
+    int64_t dropped; /* payload bytes since the gap began */
+    bool gapped;
+};
+
+int
+spool_create(const char *dir, const char *eid, int64_t max_bytes, struct spool_writer **ret,
+             struct err *err)
+{
+    char path[SPOOL_NAME_MAX];
+    if (spool_path(dir, eid, ".events", path, err) < 0)
+        return -1;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0660);
+    if (fd < 0)
+        return err_sys(err, errno == ENOSPC ? ERR_LIMIT : ERR_INTERNAL, errno, "cannot make %s",
+                       path);
+    struct spool_writer *w = xcalloc(1, sizeof(*w));
+    w->fd = fd;
+    w->max_bytes = max_bytes;
+    *ret = w;
+    return 0;
+}
+
+/* One record, whole or not at all: what a full disk left of it is cut off again, so that the next
+ * one stands where readers look for it. */
+static bool
+put_record(struct spool_writer *w, uint32_t type, int64_t seq, const char *p, size_t n)
+{
+    struct spool_header h = {.magic = SPOOL_MAGIC, .type = type, .length = (uint32_t)n, .seq = seq};
+    struct iovec iov[2] = {{&h, sizeof(h)}, {(void *)(uintptr_t)p, n}};
+    ssize_t wrote;
+    do
+        wrote = pwritev(w->fd, iov, n ? 2 : 1, w->end);
+    while (wrote < 0 && errno == EINTR);
+    if (wrote != (ssize_t)(sizeof(h) + n)) {
+        /* Should the cut fail too, the next record overwrites what is left. */
+        if (wrote > 0 && ftruncate(w->fd, w->end) < 0)
+            w->gapped = true;
+        return false;
+    }
+    w->end += wrote;
+    return true;
+}
+
+/* The gap is written when it is over: only then is it known how much is missing, and whoever
+ * resumes within it still meets it. */
+static void
+put_gap(struct spool_writer *w)
+{
+    char json[64];
+    int n = snprintf(json, sizeof(json), "{\"dropped_bytes\":%" PRId64 "}", w->dropped);
+    if (put_record(w, EVENT_GAP, w->seq + 1, json, (size_t)n)) {
+        w->seq++;
+        w->dropped = 0;
+    }
+}
+
+int
+spool_append(struct spool_writer *w, const struct exec_event *ev, int64_t *ret_seq)
+{
+    bool last = ev->type == EVENT_RESULT;
+    bool fits =
+        ev->n <= SPOOL_PAYLOAD_MAX &&
+        (last || (int64_t)w->end + (int64_t)(sizeof(struct spool_header) + ev->n) <= w->max_bytes);
+    if (last && w->gapped && w->dropped)
+        put_gap(w);
+    int64_t seq = ++w->seq;
+    bool wanted = fits && (last || !w->gapped);
+    if (!wanted || !put_record(w, (uint32_t)ev->type, seq, ev->p, ev->n)) {
+        w->gapped = true;
+        w->dropped += (int64_t)ev->n;
+    }
+    if (ret_seq)
+        *ret_seq = seq;
+    return 0;
+}
+
+void
+spool_finish(struct spool_writer *w)
+{
+    if (w->dropped)
+        put_gap(w);
+    (void)put_record(w, SPOOL_END, w->seq + 1, NULL, 0);
+    spool_writer_free(w);
+}
+
+void
+spool_writer_free(struct spool_writer *w)
+{
+    if (!w)
+        return;
+    (void)close(w->fd);
+    free(w);
+}
