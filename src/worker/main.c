@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * husk-worker: serves one FastCGI request at a time.
+ *
+ * The master makes the listening socket of a lane and starts the lane's workers with it as fd 0
+ * (fork and exec, so that nothing of the master or of another worker is shared: no database
+ * connection, no lock, no channel).  A worker reads the same settings as everybody else, opens the
+ * database, says that it is ready, and then sleeps on the socket together with its signals and the
+ * channels to kernels that it keeps.  A request goes fcgi -> api -> manager and back; nothing of it
+ * outlives it but those channels.  What must survive a worker is in the database and in the
+ * execution's spool: a worker may be killed at any point.
+ *
+ * SIGTERM and SIGINT: the request in hand is finished, then the worker ends with 0; an idle one
+ * ends at once.  If the master dies the same happens.  The master in turn watches the deadline a
+ * worker has published on the scoreboard and kills it five seconds later.
+ *
+ * Started by hand (socket on stdin, none of the HUSK_* variables) it works without a scoreboard.
+ */
+
+#include "worker/serve.h"
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "base/sig.h"
+#include "conf/settings.h"
+
+#include <getopt.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#define KEEP_CHANNELS 8 /* kept to kernels between requests by a worker that executes */
+
+enum { EXIT_USAGE = 2 };
+
+/* What the master says in the environment (super/scoreboard.h). */
+struct contract {
+    bool supervised;    /* the master started us */
+    int slot, ready_fd; /* -1: none */
+    enum lane lane;
+};
+
+struct worker {
+    struct settings settings;
+    struct contract contract;
+    struct scoreboard *board;
+    struct score_slot *slot;
+    struct manager *manager;
+    struct fcgi *fcgi;
+    struct api *api;
+    int signal_fd;
+    char db[SETTINGS_PATH_MAX], workspaces[SETTINGS_PATH_MAX], spool[SETTINGS_PATH_MAX],
+        locks[SETTINGS_PATH_MAX];
+};
+
+static int
+env_int(const char *name, int *ret, struct err *err)
+{
+    const char *s = getenv(name);
+    int64_t v;
+
+    *ret = -1;
+    if (!s)
+        return 0;
+    if (!num_i64(s, strlen(s), 0, INT32_MAX, &v))
+        return err_set(err, ERR_INVALID, "environment: %s is not a number", name);
+    *ret = (int)v;
+    return 0;
+}
+
+static int
+read_contract(struct contract *c, struct err *err)
+{
+    const char *lane = getenv("HUSK_LANE");
+
+    if (env_int("HUSK_SLOT", &c->slot, err) < 0 || env_int("HUSK_READY_FD", &c->ready_fd, err) < 0)
+        return -1;
+    c->supervised = c->slot >= 0;
+    c->lane = LANE_API;
+    if (lane && !lane_parse(lane, &c->lane))
+        return err_set(err, ERR_INVALID, "environment: HUSK_LANE names no lane");
+    if (c->ready_fd >= 0)
+        (void)fd_set_cloexec(c->ready_fd, true);
+    return 0;
+}
+
+static int
+free_exec_workers(void *ctx)
+{
+    const struct worker *w = ctx;
+
+    return scoreboard_count(w->board, LANE_EXEC, SLOT_IDLE);
+}
+
+static void
+publish_deadline(void *ctx, struct deadline d)
+{
+    const struct worker *w = ctx;
+
+    if (w->slot)
+        score_set(w->slot, SLOT_WORKING, d);
+}
+
+static int
+attach_scoreboard(struct worker *w, struct err *err)
+{
+    char path[SETTINGS_PATH_MAX];
+
+    if (w->contract.slot < 0)
+        return 0;
+    if (scoreboard_attach(settings_path(&w->settings, "scoreboard", path), true, &w->board, err) <
+        0)
+        return -1;
+    w->slot = scoreboard_slot(w->board, w->contract.slot);
+    if (!w->slot)
+        return err_set(err, ERR_INVALID, "environment: HUSK_SLOT %d is not on the scoreboard",
+                       w->contract.slot);
+    return 0;
+}
+
+static int
+make_manager(struct worker *w, struct err *err)
+{
+    const struct settings *s = &w->settings;
+    struct manager_options o = {
+        .db_path = settings_path(s, "db", w->db),
+        .workspaces_dir = settings_path(s, "workspaces", w->workspaces),
+        .spool_dir = settings_path(s, "spool", w->spool),
+        .lock_path = settings_path(s, "locks", w->locks),
+        .backend = s->backend,
+        .sandbox =
+            {
+                .gateway_url = s->gateway_url,
+                .gateway_token = s->gateway_token,
+                .gateway_ca_file = s->gateway_ca_file,
+                .kernel_name = s->kernel_name,
+                .http_timeout_ms = s->http_timeout_ms,
+                .start_timeout_ms = s->start_timeout_ms,
+                .max_output_bytes = s->max_output_bytes,
+                .flood_bytes = s->flood_bytes,
+                .keep_channels = w->contract.lane == LANE_EXEC ? KEEP_CHANNELS : 0,
+            },
+        .default_ttl_ms = s->default_ttl_ms,
+        .max_ttl_ms = s->max_ttl_ms,
+        .max_sessions = s->max_sessions,
+        .max_sessions_per_owner = s->max_sessions_per_owner,
+        .turn_waiters = s->turn_waiters,
+        .turn_wait_ms = s->turn_wait_ms,
+        .workspace_retention_ms = s->workspace_retention_ms,
+        .workspaces_max_bytes = s->workspaces_max_bytes,
+        .history_retention_ms = s->history_retention_ms,
+        .exec_timeout_ms = s->exec_timeout_ms,
+        .max_exec_timeout_ms = s->max_exec_timeout_ms,
+        .spool_bytes = s->spool_bytes,
+        .events_retention_ms = s->events_retention_ms,
+        .idempotency_retention_ms = s->idempotency_retention_ms,
+        .start_timeout_ms = s->start_timeout_ms,
+        .keep_code = s->keep_code,
+        .gateway_shared = s->gateway_shared,
+        .free_exec_workers = w->board ? free_exec_workers : NULL,
+        .publish_deadline = publish_deadline,
+        .ctx = w,
+    };
+
+    return manager_new(&o, &w->manager, err);
+}
+
+static int
+make_api(struct worker *w, struct err *err)
+{
+    const struct settings *s = &w->settings;
+    struct api_options o = {
+        .manager = w->manager,
+        .max_code_bytes = s->max_code_bytes,
+        .max_file_bytes = s->max_file_bytes,
+        .max_output_bytes = s->max_output_bytes,
+        .exec_timeout_ms = s->exec_timeout_ms,
+        .max_exec_timeout_ms = s->max_exec_timeout_ms,
+        .turn_wait_ms = s->turn_wait_ms,
+        .start_timeout_ms = s->start_timeout_ms,
+        .http_timeout_ms = s->http_timeout_ms,
+        .spool_dir = w->spool,
+        .proxy_user_header = s->proxy_user_header,
+        .cors_origins = s->cors_origins,
+        .isolation = s->isolation,
+        .egress = s->egress,
+        .kernel_name = s->kernel_name,
+        .version = PACKAGE_VERSION,
+        .scoreboard = w->board,
+        .slot = w->slot,
+        .lane = w->contract.lane,
+        .publish_deadline = publish_deadline,
+        .ctx = w,
+    };
+
+    if (!api_auth_parse(s->auth, &o.auth))
+        return err_set(err, ERR_INVALID, "SANDBOX_AUTH: \"%s\" is not keys, proxy or none",
+                       s->auth);
+    return api_new(&o, &w->api, err);
+}
+
+/*
+ * In this order: our signal handlers before libfcgi's, which takes what nobody handles, and SIGPIPE
+ * last, since libfcgi and libwebsockets each set it their way.
+ */
+static int
+set_up(struct worker *w, const char *config, struct err *err)
+{
+    static const int ending[] = {SIGTERM, SIGINT, 0};
+
+    if (settings_load(config, &w->settings, err) < 0 || read_contract(&w->contract, err) < 0)
+        return -1;
+    log_init("husk-worker", w->settings.log_level, w->settings.log_json);
+    w->signal_fd = sig_pipe(ending);
+    if (w->signal_fd < 0)
+        return err_set(err, ERR_INTERNAL, "cannot handle signals");
+    (void)signal(SIGHUP, SIG_IGN); /* the master's: it replaces its workers by itself */
+    if (w->contract.supervised)
+        (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (attach_scoreboard(w, err) < 0 || fcgi_new(STDIN_FILENO, &w->fcgi, err) < 0 ||
+        make_manager(w, err) < 0 || make_api(w, err) < 0)
+        return -1;
+    sig_ignore_pipe();
+    return 0;
+}
+
+static void
+tear_down(struct worker *w)
+{
+    api_free(w->api);
+    manager_free(w->manager);
+    fcgi_free(w->fcgi);
+    scoreboard_free(w->board);
+    if (w->signal_fd >= 0)
+        (void)close(w->signal_fd);
+    settings_done(&w->settings);
+}
+
+/* One byte tells the master that requests can come. */
+static void
+say_ready(struct contract *c)
+{
+    if (c->ready_fd < 0)
+        return;
+    if (write(c->ready_fd, "r", 1) != 1)
+        log_warning("cannot tell the master that this worker is ready");
+    (void)close(c->ready_fd);
+    c->ready_fd = -1;
+}
+
+static int
+run(struct worker *w, const char *config)
+{
+    struct err err = ERR_INIT;
+
+    if (set_up(w, config, &err) < 0) {
+        log_error("cannot start: %s", err.msg);
+        return err.code == ERR_INVALID ? EXIT_USAGE : EXIT_FAILURE;
+    }
+    say_ready(&w->contract);
+    struct serve s = {
+        .fcgi = w->fcgi,
+        .api = w->api,
+        .manager = w->manager,
+        .slot = w->slot,
+        .listen_fd = STDIN_FILENO,
+        .signal_fd = w->signal_fd,
+        .max_requests = w->settings.worker_requests,
+    };
+    if (serve_loop(&s, &err) < 0) {
+        log_error("%s", err.msg);
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}
+
+static const char usage[] =
+    "Usage: husk-worker [--config FILE] <LISTENING-SOCKET\n"
+    "Serves Husk's API by FastCGI on the listening socket that is its standard input.\n"
+    "Started by husk-master; see husk-master(8).\n"
+    "\n"
+    "      --config FILE  settings; the environment overrides them\n"
+    "      --help         this text\n"
+    "      --version      the version\n";
+
+int
+main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"config", required_argument, NULL, 'c'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+        {NULL, 0, NULL, 0},
+    };
+    const char *config = NULL;
+    int c;
+
+    while ((c = getopt_long(argc, argv, "c:hV", options, NULL)) != -1) {
+        switch (c) {
+        case 'c':
+            config = optarg;
+            break;
+        case 'h':
+            return fputs(usage, stdout) < 0;
+        case 'V':
+            return puts("husk-worker " PACKAGE_VERSION) < 0;
+        default:
+            (void)fputs(usage, stderr);
+            return EXIT_USAGE;
+        }
+    }
+    if (optind < argc) {
+        (void)fputs(usage, stderr);
+        return EXIT_USAGE;
+    }
+    /* Fixed thresholds: with the sliding ones a single large buffer raises them, and the heap of an
+     * idle worker stays large from then on. */
+    (void)mallopt(M_MMAP_THRESHOLD, 128 * 1024);
+    (void)mallopt(M_TRIM_THRESHOLD, 128 * 1024);
+    log_init("husk-worker", LOG_LEVEL_INFO, false);
+
+    struct worker w = {.signal_fd = -1};
+    int rc = run(&w, config);
+    tear_down(&w);
+    return rc;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+#include "worker/serve.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/sig.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <poll.h>
+#include <sys/epoll.h>
+
+#define IDLE_FDS_MAX 16
+#define IDLE_TICK_MS 1000          /* kept channels have timers of their own */
+#define SLEEP_MAX_MS 60000         /* without any */
+#define IO_TIMEOUT_MS 60000        /* of one read or write towards the front end */
+#define HEAP_SPARE_BYTES (1 << 20) /* free heap above this goes back to the system */
+
+enum wake { WAKE_NOTHING, WAKE_LISTEN, WAKE_END };
+
+static int
+watch(int epoll_fd, int fd, uint32_t events)
+{
+    struct epoll_event ev = {.events = events, .data.fd = fd};
+
+    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev);
+}
+
+/*
+ * Sleeps until something is to do.  EPOLLEXCLUSIVE wakes one idle worker for a connection, not all
+ * that share the socket.  The kept channels come and go with each request, so they are watched for
+ * one sleep at a time.
+ */
+static enum wake
+sleep_idle(const struct serve *s, int epoll_fd)
+{
+    struct pollfd fds[IDLE_FDS_MAX];
+    struct epoll_event ready[IDLE_FDS_MAX + 2];
+    enum wake wake = WAKE_NOTHING;
+    int n_fds = manager_idle_fds(s->manager, fds, IDLE_FDS_MAX);
+
+    for (int i = 0; i < n_fds; i++) /* the bits of poll and epoll are the same */
+        (void)watch(epoll_fd, fds[i].fd, (uint32_t)fds[i].events);
+    int n = epoll_wait(epoll_fd, ready, IDLE_FDS_MAX + 2, n_fds > 0 ? IDLE_TICK_MS : SLEEP_MAX_MS);
+    for (int i = 0; i < n_fds; i++)
+        (void)epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fds[i].fd, NULL);
+
+    for (int i = 0; i < n; i++) {
+        if (ready[i].data.fd == s->signal_fd)
+            wake = WAKE_END;
+        else if (ready[i].data.fd == s->listen_fd && wake != WAKE_END)
+            wake = WAKE_LISTEN;
+    }
+    if (n_fds > 0)
+        manager_idle(s->manager);
+    return wake;
+}
+
+/* Large answers leave holes in the heap; an idle worker shall not sit on them. */
+static void
+give_memory_back(void)
+{
+    struct mallinfo2 info = mallinfo2();
+
+    if (info.fordblks > HEAP_SPARE_BYTES)
+        (void)malloc_trim(0);
+}
+
+/* One connection, if there still is one: 1 served, 0 nothing, -1 the socket is unusable. */
+static int
+serve_one(const struct serve *s, struct err *err)
+{
+    struct http_exchange x;
+    struct err target = ERR_INIT;
+    int rc = fcgi_accept(s->fcgi, IO_TIMEOUT_MS, &x, &target);
+
+    if (rc < 0)
+        *err = target;
+    if (rc <= 0)
+        return rc;
+    if (s->slot)
+        score_set(s->slot, SLOT_WORKING, x.budget);
+    log_set_request(x.req.request_id);
+    api_serve(s->api, &x, x.req.path ? NULL : &target);
+    fcgi_finish(s->fcgi, &x);
+    http_exchange_done(&x);
+    log_set_request(NULL);
+    give_memory_back();
+    return 1;
+}
+
+static int
+set_up(const struct serve *s, int epoll_fd, struct err *err)
+{
+    if (epoll_fd < 0 || watch(epoll_fd, s->signal_fd, EPOLLIN) < 0 ||
+        watch(epoll_fd, s->listen_fd, EPOLLIN | EPOLLEXCLUSIVE) < 0)
+        return err_sys(err, ERR_INTERNAL, errno, "cannot watch the listening socket");
+    return 0;
+}
+
+int
+serve_loop(const struct serve *s, struct err *err)
+{
+    _cleanup_close_ int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    int64_t served = 0;
+
+    if (set_up(s, epoll_fd, err) < 0)
+        return -1;
+    for (;;) {
+        if (s->slot)
+            score_set(s->slot, SLOT_IDLE, DEADLINE_NEVER);
+        enum wake wake = sleep_idle(s, epoll_fd);
+        if (wake == WAKE_END)
+            break;
+        if (wake == WAKE_NOTHING)
+            continue;
+        int rc = serve_one(s, err);
+        if (rc < 0)
+            return -1;
+        served += rc;
+        if (sig_next(s->signal_fd) != 0 || (s->max_requests > 0 && served >= s->max_requests))
+            break;
+    }
+    if (s->slot)
+        score_set(s->slot, SLOT_DRAINING, DEADLINE_NEVER);
+    return 0;
+}
