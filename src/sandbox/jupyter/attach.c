@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+#include "sandbox/jupyter/jupyter.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+
+/*
+ * Before code is sent on a new channel the kernel says who it is: a gateway restarts a dead kernel
+ * under the same id without telling those who come later, and code must not run in a kernel that
+ * has lost its state without anybody noticing.
+ */
+
+#define ASK_AGAIN_MS 3000    /* a request sent while the kernel starts may be lost */
+#define LOOK_AFTER_MS 2000   /* silence before the gateway is asked, and between such questions */
+#define REFUSED_PAUSE_MS 300 /* between questions when the channel is refused */
+#define UNREACHED_MAX 3
+
+/* A JSON-bound message larger than what may be kept is of no use whole. */
+#define MESSAGE_SLACK (1024 * 1024)
+
+struct attach {
+    struct jupyter *j;
+    const struct runtime_ref *rt;
+    struct channel *ch;
+    int64_t asked_ms;
+    int64_t looked_ms;
+    int unreached;
+    bool again; /* the channel was refused once although the kernel lives */
+};
+
+static int
+gone(const struct attach *a, const char *why, struct err *err)
+{
+    return err_slug(err, ERR_CONFLICT, "runtime_gone", "kernel %s: %s", a->rt->handle, why);
+}
+
+/* The gateway's word on the kernel, when it has come. 0 to go on. */
+static int
+heed_gateway(struct attach *a, struct err *err)
+{
+    struct gateway_answer ans;
+
+    if (gateway_step(a->j->gateway, &ans) == 0)
+        return 0;
+    if (!ans.reached) {
+        if (++a->unreached >= UNREACHED_MAX)
+            return err_slug(err, ERR_UNAVAILABLE, "gateway_unavailable",
+                            "the gateway does not answer");
+        return 0;
+    }
+    a->unreached = 0;
+    if (ans.alive == ALIVE_NO)
+        return gone(a, "the gateway does not know it any more", err);
+    if (ws_state(a->ch->ws) != WS_CLOSED)
+        return 0;
+    if (a->again)
+        return err_slug(err, ERR_UNAVAILABLE, "gateway_error",
+                        "the gateway refuses a channel to kernel %s: %s", a->rt->handle,
+                        ws_reason(a->ch->ws));
+    a->again = true;
+    return channel_again(a->ch, a->j->gateway, err);
+}
+
+/* Asks the gateway when the kernel is silent or the channel was refused. */
+static void
+look_after(struct attach *a)
+{
+    int64_t now = clock_mono_ms();
+    bool closed = ws_state(a->ch->ws) == WS_CLOSED;
+    int64_t pause = closed ? REFUSED_PAUSE_MS : LOOK_AFTER_MS;
+    int64_t since = a->looked_ms;
+
+    if (!closed && a->ch->heard_ms > since)
+        since = a->ch->heard_ms;
+    if (gateway_pending(a->j->gateway) != CALL_NONE || now - since < pause)
+        return;
+    a->looked_ms = now;
+    if (gateway_begin(a->j->gateway, CALL_ALIVE, a->rt->handle, deadline_in(INT32_MAX), NULL) < 0)
+        a->unreached++;
+}
+
+/* One turn: 1 attached, 0 not yet. */
+static int
+step(struct attach *a, struct err *err)
+{
+    const char *expected = a->rt->kernel_session;
+    int64_t now = clock_mono_ms();
+
+    if (heed_gateway(a, err) < 0)
+        return -1;
+    if (a->ch->restarted)
+        return gone(a, "its process was restarted", err);
+    if (a->ch->info_replied) {
+        if (expected == NULL || expected[0] == '\0' || strcmp(expected, a->ch->kernel_session) == 0)
+            return 1;
+        return gone(a, "its process is another one than before", err);
+    }
+    if (ws_state(a->ch->ws) == WS_OPEN && !ws_sending(a->ch->ws) &&
+        (a->asked_ms == 0 || now - a->asked_ms >= ASK_AGAIN_MS)) {
+        a->asked_ms = now;
+        if (channel_ask(a->ch, err) < 0)
+            return -1;
+    }
+    look_after(a);
+    return 0;
+}
+
+static int
+connect_and_check(struct attach *a, const struct exec_hooks *hooks, struct deadline d,
+                  struct err *err)
+{
+    for (;;) {
+        int rc = step(a, err);
+        if (rc != 0)
+            return rc < 0 ? -1 : 0;
+        if (deadline_passed(d))
+            return err_set(err, ERR_TIMEOUT, "kernel %s did not answer in time", a->rt->handle);
+        if (jupyter_turn(a->j, hooks, deadline_poll_ms(d, 100)) != HOOK_GO_ON)
+            return err_set(err, ERR_ABORTED, "ended before the code was sent");
+    }
+}
+
+int
+jupyter_attach(struct jupyter *j, const struct runtime_ref *rt, const struct exec_hooks *hooks,
+               struct deadline d, struct channel **ret, struct err *err)
+{
+    struct attach a = {.j = j, .rt = rt};
+    size_t max = (size_t)j->o.max_output_bytes + MESSAGE_SLACK;
+    int rc;
+
+    gateway_cancel(j->gateway);
+    *ret = kept_take(&j->kept, rt->handle);
+    if (*ret != NULL && rt->kernel_session != NULL && rt->kernel_session[0] != '\0' &&
+        strcmp((*ret)->kernel_session, rt->kernel_session) != 0) {
+        channel_free(*ret);
+        *ret = NULL;
+        return gone(&a, "its process is another one than before", err);
+    }
+    if (*ret != NULL)
+        return 0;
+    if (channel_new(j->gateway, j->pool, rt->handle, max, &a.ch, err) < 0)
+        return -1;
+    rc = connect_and_check(&a, hooks, d, err);
+    gateway_cancel(j->gateway);
+    if (rc < 0) {
+        channel_free(a.ch);
+        return -1;
+    }
+    *ret = a.ch;
+    return 0;
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+#include "sandbox/jupyter/jupyter.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "sandbox/jupyter/collect.h"
+
+/*
+ * One execution: the request goes out, messages go to the collector, and each turn of the loop asks
+ * what has happened.  It ends when the reply and idle for this request were seen; one missing ends
+ * it after a grace.  A stop (deadline, interrupt, caller gone, flood) is: interrupt, interrupt
+ * again, end the kernel.  The reason is what was done here, never what the exception is called.
+ */
+
+#define GRACE_MS 1000        /* reply without idle, or idle without reply */
+#define AGAIN_MS 2000        /* after the first interrupt */
+#define KILL_MS 5000         /* after the first interrupt */
+#define GIVE_UP_MS 9000      /* after the first interrupt */
+#define DELETE_AGAIN_MS 1000 /* between tries to end the kernel */
+#define SILENCE_MS 2000      /* without a message before the gateway is asked */
+#define LOST_PAUSE_MS 500    /* between questions when the channel is lost */
+#define UNREACHED_MAX 4
+#define RECONNECTS_MAX 3
+#define LAST_CALL_MS 1000 /* an interrupt under way when the cell ends */
+
+struct run {
+    struct jupyter *j;
+    const struct exec_hooks *hooks;
+    struct channel *ch;
+    struct collect *out;
+    struct deadline deadline;
+    enum exec_reason forced; /* what we did or found, REASON_NONE while nothing */
+    int64_t stop_ms;         /* when the stop began */
+    int stop_step;           /* how many of its steps were taken */
+    int64_t half_ms;         /* since when one of reply and idle is there */
+    int64_t looked_ms;       /* when the gateway was last asked */
+    int unreached;
+    int reconnects;
+    bool asked_after; /* the new channel's kernel_info_request is out */
+    bool incomplete;
+    bool invalid; /* the runtime is gone or must go */
+    bool over;
+};
+
+static void
+sink_text(void *ctx, const struct kmsg_head *h, enum kmsg_stream s, const char *p, size_t n)
+{
+    (void)h;
+    collect_text(ctx, s, p, n);
+}
+
+static void
+sink_message(void *ctx, const struct kmsg *m)
+{
+    collect_message(ctx, m);
+}
+
+static void
+sink_oversize(void *ctx, const struct kmsg_head *h, enum kmsg_stream s, uint64_t n)
+{
+    collect_oversize(ctx, h, s, n);
+}
+
+static void
+begin_stop(struct run *r, enum exec_reason why)
+{
+    if (r->forced != REASON_NONE)
+        return;
+    r->forced = why;
+    r->stop_ms = clock_mono_ms();
+}
+
+/* The end of the runtime, however it was noticed. */
+static void
+died(struct run *r, enum exec_reason why)
+{
+    if (r->forced == REASON_NONE)
+        r->forced = why;
+    r->invalid = true;
+    r->over = true;
+}
+
+static void
+ask_gateway(struct run *r, enum gateway_call call)
+{
+    if (gateway_begin(r->j->gateway, call, r->ch->handle, deadline_in(INT32_MAX), NULL) < 0)
+        log_warning("kernel %s: a call to the gateway could not be begun", r->ch->handle);
+}
+
+static void
+escalate(struct run *r)
+{
+    int64_t since = clock_mono_ms() - r->stop_ms;
+
+    if (r->forced == REASON_NONE)
+        return;
+    if (since >= GIVE_UP_MS) {
+        died(r, r->forced);
+    } else if (since >= KILL_MS) {
+        r->invalid = true;
+        if (gateway_pending(r->j->gateway) == CALL_DELETE ||
+            (r->stop_step >= 3 && clock_mono_ms() - r->looked_ms < DELETE_AGAIN_MS))
+            return;
+        r->stop_step = 3;
+        r->looked_ms = clock_mono_ms();
+        ask_gateway(r, CALL_DELETE);
+    } else if (r->stop_step == 0 || (r->stop_step == 1 && since >= AGAIN_MS)) {
+        r->stop_step++;
+        ask_gateway(r, CALL_INTERRUPT);
+    }
+}
+
+/* The channel broke while the kernel lives: the gateway replays what it held back. */
+static void
+reconnect(struct run *r)
+{
+    struct err why = ERR_INIT;
+
+    if (++r->reconnects > RECONNECTS_MAX) {
+        died(r, REASON_GATEWAY_LOST);
+        return;
+    }
+    r->incomplete = true;
+    r->asked_after = false;
+    if (channel_again(r->ch, r->j->gateway, &why) < 0)
+        log_warning("kernel %s: %s", r->ch->handle, why.msg);
+}
+
+static bool
+is_lost(const struct run *r)
+{
+    return r->ch->ws == NULL || ws_state(r->ch->ws) == WS_CLOSED;
+}
+
+static void
+heed_gateway(struct run *r)
+{
+    struct gateway_answer a;
+
+    if (gateway_step(r->j->gateway, &a) == 0)
+        return;
+    if (!a.reached) {
+        if (++r->unreached >= UNREACHED_MAX && is_lost(r) && r->stop_step < 3)
+            died(r, REASON_GATEWAY_LOST);
+        return;
+    }
+    r->unreached = 0;
+    if (a.alive == ALIVE_NO)
+        died(r, REASON_KERNEL_DIED);
+    else if (a.call == CALL_ALIVE && is_lost(r))
+        reconnect(r);
+}
+
+/* Silence and a lost channel make us ask the gateway, at a bounded rate. */
+static void
+look_after(struct run *r)
+{
+    int64_t now = clock_mono_ms();
+    bool lost = is_lost(r);
+    int64_t pause = lost ? LOST_PAUSE_MS : SILENCE_MS;
+
+    if (r->ch->restarted) {
+        died(r, REASON_KERNEL_DIED);
+        return;
+    }
+    if (r->reconnects > 0 && !lost && !r->asked_after && ws_state(r->ch->ws) == WS_OPEN) {
+        /* The kernel answers this when the cell is over, whatever was lost on the way. */
+        r->asked_after = channel_ask(r->ch, NULL) == 0;
+    }
+    if (gateway_pending(r->j->gateway) != CALL_NONE || now - r->looked_ms < pause ||
+        (!lost && now - r->ch->heard_ms < SILENCE_MS))
+        return;
+    r->looked_ms = now;
+    ask_gateway(r, CALL_ALIVE);
+}
+
+/* Has the cell ended? */
+static void
+check_end(struct run *r)
+{
+    struct collect_state s;
+    int64_t now = clock_mono_ms();
+    bool after = r->asked_after && r->ch->info_replied;
+    int64_t since;
+
+    collect_state(r->out, &s);
+    if (s.idle && s.replied) {
+        r->over = true;
+        return;
+    }
+    if (s.bytes > r->j->o.flood_bytes)
+        begin_stop(r, REASON_OUTPUT_LIMIT);
+    if (!s.idle && !s.replied && !after)
+        return;
+    if (r->half_ms == 0)
+        r->half_ms = now;
+    /* Output may queue behind a reply that overtook it; nothing comes behind idle. */
+    since = !s.idle && r->ch->heard_ms > r->half_ms ? r->ch->heard_ms : r->half_ms;
+    if (now - since < GRACE_MS)
+        return;
+    r->incomplete = true;
+    r->over = true;
+}
+
+static void
+loop(struct run *r)
+{
+    while (!r->over) {
+        int max = r->half_ms != 0 ? 20 : deadline_poll_ms(r->deadline, 100);
+        enum hook_verdict v = jupyter_turn(r->j, r->hooks, r->forced == REASON_NONE ? max : 50);
+
+        check_end(r);
+        if (r->over)
+            break;
+        heed_gateway(r);
+        if (v != HOOK_GO_ON)
+            begin_stop(r, v == HOOK_INTERRUPT ? REASON_INTERRUPTED : REASON_CLIENT_GONE);
+        if (deadline_passed(r->deadline))
+            begin_stop(r, REASON_TIMEOUT);
+        if (!r->over)
+            look_after(r);
+        if (!r->over)
+            escalate(r);
+    }
+}
+
+/* An interrupt under way must have landed before the next request goes out. */
+static void
+settle(struct run *r)
+{
+    struct deadline d = deadline_in(LAST_CALL_MS);
+    struct gateway_answer a;
+
+    while (gateway_pending(r->j->gateway) == CALL_INTERRUPT && !deadline_passed(d)) {
+        if (gateway_step(r->j->gateway, &a) == 0)
+            (void)jupyter_turn(r->j, NULL, 5);
+    }
+}
+
+static void
+conclude(struct run *r, struct execution_result *ret)
+{
+    struct collect_state s;
+
+    collect_state(r->out, &s);
+    collect_take(r->out, ret);
+    if (r->forced != REASON_NONE) {
+        ret->reason = r->forced;
+        ret->ok = false;
+        if (ret->exit_code == 0)
+            ret->exit_code = -1;
+    } else if (!s.replied) {
+        ret->ok = false;
+        ret->reason = s.has_error ? REASON_EXCEPTION
+                      : s.idle    ? REASON_COMPLETED
+                                  : REASON_GATEWAY_LOST;
+    }
+    ret->incomplete = ret->incomplete || r->incomplete;
+    ret->runtime_invalidated = ret->runtime_invalidated || r->invalid;
+}
+
+int
+jupyter_exec(struct sandbox *sb, const struct runtime_ref *rt, const struct execution_request *req,
+             const struct exec_hooks *hooks, struct execution_result *ret, struct err *err)
+{
+    struct jupyter *j = (struct jupyter *)sb;
+    struct run r = {.j = j, .hooks = hooks, .deadline = deadline_in(req->timeout_ms)};
+    struct collect_options co = {.max_output_bytes = j->o.max_output_bytes,
+                                 .ctx = hooks != NULL ? hooks->ctx : NULL,
+                                 .event = hooks != NULL ? hooks->event : NULL};
+    struct kmsg_execute x = {
+        .code = req->code, .code_len = req->code_len, .store_history = true, .stop_on_error = true};
+    struct kmsg_handler sink = {
+        .text = sink_text, .message = sink_message, .oversize = sink_oversize};
+
+    if (jupyter_attach(j, rt, hooks, r.deadline, &r.ch, err) < 0)
+        return -1;
+    r.out = collect_new(&co);
+    sink.ctx = r.out;
+    if (channel_execute(r.ch, &x, &sink, err) < 0) {
+        collect_free(r.out);
+        channel_free(r.ch);
+        return -1;
+    }
+    r.looked_ms = clock_mono_ms();
+    loop(&r);
+    settle(&r);
+    gateway_cancel(j->gateway);
+    channel_done(r.ch);
+    conclude(&r, ret);
+    collect_free(r.out);
+    if (r.invalid || r.reconnects > 0)
+        channel_free(r.ch);
+    else
+        kept_put(&j->kept, r.ch);
+    return 0;
+}
