@@ -9,14 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define COLLECT_BUNDLES_MAX 10000     /* results and displays of one execution, each */
-#define COLLECT_PLOTS_MAX 64          /* pictures of one bundle */
-#define COLLECT_ERROR_NAME_MAX 1024   /* bytes */
-#define COLLECT_ERROR_VALUE_MAX 65536 /* bytes */
-#define COLLECT_FRAMES_MAX 200        /* frames of a traceback: the first and the last half */
-#define COLLECT_FRAME_MAX 8192        /* bytes */
-#define COLLECT_MARKER_MAX 64         /* bytes of the line that stands for what was left out */
-
 /*
  * The messages of one execution become (a) events, in order, as they come, whole, and (b) a result
  * that is bounded while it is collected.
@@ -26,7 +18,7 @@
  * terminal would (a progress bar leaves its last state); events carry the text as it came.
  * Rich data: max_output_bytes for all results, displays and pictures together; what does not fit
  * is counted and dropped whole.  clear_output and update_display_data are applied.
- * The error is always kept, within the maxima above.
+ * The error is always kept, within the maxima of failure.h.
  */
 struct collect;
 

@@ -21,7 +21,7 @@
 #define KMSG_DEPTH_MAX 60         /* nesting of a message that is parsed */
 #define KMSG_STRING_MAX 65536     /* a string of an error or a reply; longer ones are cut */
 #define KMSG_ITEM_STRING_MAX 8192 /* the same inside an array (a traceback's frame) */
-#define KMSG_ITEMS_MAX 200 /* items of an array of an error or a reply; the rest is dropped */
+#define KMSG_ITEMS_MAX 1000 /* items of an array of an error or a reply; the rest is dropped */
 
 /* ---- requests ---- */
 
