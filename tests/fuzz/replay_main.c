@@ -10,7 +10,7 @@
 
 /*
  * Runs every file of a corpus directory through one fuzz target: the directory is the argument, or
- * below $HUSK_FUZZ_CORPUS the part of the program's name behind "replay_".
+ * below $HUSK_SOURCE (the source tree, set by make check) tests/fuzz/corpus/X for replay_X.
  */
 #define INPUT_MAX (1 << 20)
 
@@ -41,7 +41,7 @@ replay(const char *dir, const char *name)
 int
 main(int argc, char **argv)
 {
-    const char *root = getenv("HUSK_FUZZ_CORPUS"), *target = strstr(argv[0], "replay_");
+    const char *root = getenv("HUSK_SOURCE"), *target = strstr(argv[0], "replay_");
     char dir[2048];
     struct dirent *e;
     int n = 0;
@@ -49,7 +49,7 @@ main(int argc, char **argv)
     if (argc > 1)
         (void)snprintf(dir, sizeof dir, "%s", argv[1]);
     else
-        (void)snprintf(dir, sizeof dir, "%s/%s", root ? root : "tests/fuzz/corpus",
+        (void)snprintf(dir, sizeof dir, "%s/tests/fuzz/corpus/%s", root ? root : ".",
                        target ? target + strlen("replay_") : "");
     DIR *d = opendir(dir);
     if (!d) {
