@@ -55,7 +55,7 @@ static const struct {
     {EAGAIN, ERR_CONFLICT, "file_busy", "a program holds a lease on it"},
     {ETXTBSY, ERR_CONFLICT, "file_busy", "it is being run"},
     {EBUSY, ERR_CONFLICT, "file_busy", "it is in use"},
-    {EEXIST, ERR_CONFLICT, "file_exists", "it exists already"},
+    {EEXIST, ERR_CONFLICT, "precondition_failed", "it exists already"},
     {ENOTEMPTY, ERR_CONFLICT, "folder_not_empty", "the folder is not empty"},
     {ENOSPC, ERR_LIMIT, "disk_full", "the disk is full"},
     {EDQUOT, ERR_LIMIT, "disk_full", "the workspace's share of the disk is used up"},

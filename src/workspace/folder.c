@@ -16,7 +16,7 @@ static int
 folder_err(struct err *err, int sys_errno, const char *folder)
 {
     if (sys_errno == ENOTDIR)
-        return err_slug(err, ERR_INVALID, "not_a_folder", "%.200s: a part of it is not a folder",
+        return err_slug(err, ERR_CONFLICT, "not_a_folder", "%.200s: a part of it is not a folder",
                         folder);
     return beneath_err(err, sys_errno, folder);
 }

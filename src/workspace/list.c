@@ -116,7 +116,7 @@ subtree_is_out(const struct listing *l, const struct walk_entry *e)
     path[e->path_len] = '/';
     if (l->after_len >= n && memcmp(path, l->after, n) < 0)
         return true;
-    if (l->after_len < n && memcmp(path, l->after, l->after_len) < 0)
+    if (l->after_len && l->after_len < n && memcmp(path, l->after, l->after_len) < 0)
         return true;
     return l->list->more && l->list->n > 0 && l->list->n == l->max &&
            compare_bytes(path, n, last->path, last->path_len) > 0;
@@ -175,10 +175,10 @@ workspace_list(const struct workspace *w, const char *folder, size_t folder_len,
     if (folder_len && beneath_split(folder, folder_len, &p, err) < 0)
         return -1;
     if (l.glob_len > GLOB_MAX)
-        return err_slug(err, ERR_INVALID, "bad_glob", "a pattern has at most %d bytes", GLOB_MAX);
+        return err_slug(err, ERR_INVALID, "bad_value", "a pattern has at most %d bytes", GLOB_MAX);
     r = walk(w->root_fd, p.whole, LIST_MAX_LOOKED_AT, d, consider, &l, err);
     if (r == 0)
-        r = err_slug(err, ERR_LIMIT, "too_many_files",
+        r = err_slug(err, ERR_LIMIT, "limit_exceeded",
                      "more than %d files are in it: list a folder further down",
                      LIST_MAX_LOOKED_AT);
     if (r < 0) {

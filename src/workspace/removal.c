@@ -158,7 +158,7 @@ removal_run(int top_fd, int parent_fd, const char *name, const char *shown, stru
         remove_entry(&r, top_fd, up, 0);
     }
     if (r.first_errno == E2BIG)
-        return err_slug(err, ERR_LIMIT, "too_many_files",
+        return err_slug(err, ERR_LIMIT, "limit_exceeded",
                         "%.200s: more than %d entries at once; run it again", shown,
                         REMOVAL_MAX_ENTRIES);
     if (r.first_errno)

@@ -65,6 +65,21 @@ upload_abortp(struct upload **u)
     upload_abort(*u);
 }
 
+/* What making something in the target's folder says once the folder is removed differs by file
+ * system (ENOENT, EPERM): its link count tells. */
+static int
+target_err(const struct upload *u, int sys_errno, struct err *err)
+{
+    struct stat st;
+
+    if (fstat(u->dir_fd, &st) < 0 || st.st_nlink > 0)
+        return beneath_err(err, sys_errno, u->path.whole);
+    if (!u->path.folder[0])
+        return err_slug(err, ERR_NOT_FOUND, "workspace_gone", "the session's files are gone");
+    return err_slug(err, ERR_CONFLICT, "file_busy",
+                    "%.200s: its folder was removed during the upload", u->path.whole);
+}
+
 /* An unnamed file, or where the file system has none a hidden one. */
 static int
 open_unnamed(struct upload *u, struct err *err)
@@ -73,14 +88,14 @@ open_unnamed(struct upload *u, struct err *err)
     if (u->fd >= 0)
         return 0;
     if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
-        return beneath_err(err, errno, u->path.whole);
+        return target_err(u, errno, err);
 
     char name[WORKSPACE_OWN_NAME_SIZE];
     beneath_make_own_name(name);
     u->fd =
         openat(u->dir_fd, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, UPLOAD_MODE);
     if (u->fd < 0)
-        return beneath_err(err, errno, u->path.whole);
+        return target_err(u, errno, err);
     memcpy(u->tmp, name, sizeof(name));
     return 0;
 }
@@ -103,7 +118,8 @@ upload_begin(const struct workspace *w, const char *path, size_t n, struct uploa
     if (u->dir_fd < 0)
         return -1;
     if (fstatat(u->dir_fd, u->path.name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
-        return beneath_err(err, EISDIR, u->path.whole);
+        return err_slug(err, ERR_CONFLICT, "not_a_folder", "%.200s: there is a folder of that name",
+                        u->path.whole);
     if (open_unnamed(u, err) < 0)
         return -1;
     *ret = steal_ptr(u);
@@ -129,12 +145,8 @@ give_name(struct upload *u, struct err *err)
         return 0;
     beneath_make_own_name(name);
     (void)snprintf(proc, sizeof(proc), "/proc/self/fd/%d", u->fd);
-    if (linkat(AT_FDCWD, proc, u->dir_fd, name, AT_SYMLINK_FOLLOW) < 0) {
-        if (errno == ENOENT)
-            return err_slug(err, ERR_CONFLICT, "file_busy",
-                            "%.200s: its folder was removed during the upload", u->path.whole);
-        return beneath_err(err, errno, u->path.whole);
-    }
+    if (linkat(AT_FDCWD, proc, u->dir_fd, name, AT_SYMLINK_FOLLOW) < 0)
+        return target_err(u, errno, err);
     memcpy(u->tmp, name, sizeof(name));
     return 0;
 }

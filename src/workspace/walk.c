@@ -96,7 +96,7 @@ visit(struct walker *w, const char *folder, DIR *dir, struct err *err)
             return 0;
         if (next == WALK_INTO && e.d_type == DT_DIR &&
             buf_append(&w->pending, e.path, e.path_len + 1) < 0)
-            return err_slug(err, ERR_LIMIT, "too_many_files", "there are too many folders");
+            return err_slug(err, ERR_LIMIT, "limit_exceeded", "there are too many folders");
     }
 }
 
@@ -137,7 +137,7 @@ walk_first(struct walker *w, const char *folder, struct err *err)
     _cleanup_(closedirp) DIR *dir = open_dir(w, folder, 0);
 
     if (!dir && errno == ENOTDIR)
-        return err_slug(err, ERR_INVALID, "not_a_folder", "%.200s: it is not a folder", folder);
+        return err_slug(err, ERR_CONFLICT, "not_a_folder", "%.200s: it is not a folder", folder);
     if (!dir)
         return beneath_err(err, errno, *folder ? folder : "the workspace");
     return visit(w, folder, dir, err);

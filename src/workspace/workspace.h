@@ -80,8 +80,8 @@ int upload_write(struct upload *u, const void *p, size_t n, struct err *err); /*
                                                                                "disk_full" */
 /* expected: NULL, or the etag-relevant state the target must still have ("if match", with
  * UPLOAD_REPLACE only), else ERR_CONFLICT "precondition_failed"; of several at once one passes.
- * UPLOAD_CREATE over something: ERR_CONFLICT "file_exists". *ret_created: there was none before.
- * Frees u in any case. */
+ * UPLOAD_CREATE over something: ERR_CONFLICT "precondition_failed". *ret_created: there was none
+ * before. Frees u in any case. */
 int upload_commit(struct upload *u, enum upload_mode mode, const struct file_info *expected,
                   bool *ret_created, struct file_info *ret, struct err *err);
 void upload_abort(struct upload *u); /* NULL is fine */
@@ -90,15 +90,16 @@ void upload_abort(struct upload *u); /* NULL is fine */
  * "folder_not_empty"). */
 int workspace_unlink(const struct workspace *w, const char *path, size_t n, bool recursive,
                      struct err *err);
-/* Makes a folder and its parents; there already is fine, else ERR_INVALID "not_a_folder". */
+/* Makes a folder and its parents; there already is fine, else ERR_CONFLICT "not_a_folder". */
 int workspace_mkdir(const struct workspace *w, const char *path, size_t n, struct err *err);
 
-/* Lists below `folder` ("" is the root; else ERR_INVALID "not_a_folder") in byte order of paths,
+/* Lists below `folder` ("" is the root; else ERR_CONFLICT "not_a_folder") in byte order of paths,
  * beginning behind `after`; paths are whole ones, from the root. glob (NULL: all; at most GLOB_MAX
- * bytes, else ERR_INVALID "bad_glob") matches the path relative to the folder: * and ? do not cross
+ * bytes, else ERR_INVALID "bad_value") matches the path relative to the folder: * and ? do not
+ * cross
  * '/', ** does (and "**" with a '/' behind it also stands for no folder at all), […] and [!…]
  * classes, backslash takes the next byte as it is. Names beginning ".husk-" are left out. At most
- * max_entries found; over 200000 looked at is ERR_LIMIT "too_many_files". */
+ * max_entries found; over 200000 looked at is ERR_LIMIT "limit_exceeded". */
 #define GLOB_MAX 512
 struct file_entry {
     char *path; /* heap */
