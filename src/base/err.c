@@ -19,7 +19,7 @@ set_head(struct err *err, enum err_code code, int sys_errno, const char *slug)
  * The message may be made from the old one (err_set(&e, …, "%s", e.msg)), so it is printed beside
  * and copied afterwards.
  */
-static void
+static void __attribute__((format(printf, 2, 0)))
 set_msg(struct err *err, const char *fmt, va_list ap)
 {
     char msg[sizeof err->msg];

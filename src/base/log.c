@@ -172,7 +172,7 @@ compose(struct line *l, enum log_level level, const char *msg)
     put_str(l, state.json ? "}\n" : "\n");
 }
 
-static void
+static void __attribute__((format(printf, 2, 0)))
 emit(enum log_level level, const char *fmt, va_list ap)
 {
     int saved = errno;
