@@ -12,6 +12,9 @@ static const struct problem table[] = {
      "The body is not one strict JSON document in UTF-8; the detail gives the offset."},
     {"unknown_member", 400, "Unknown member",
      "The body holds a member this call does not know; the detail names it."},
+    {"unknown_parameter", 400, "Unknown query parameter",
+     "The query holds a parameter this call does not know; the detail names it. Keys never go into "
+     "a URL."},
     {"missing_member", 400, "Missing member", "A member this call needs is absent."},
     {"wrong_type", 400, "Wrong type", "A member holds a value of the wrong JSON type."},
     {"bad_value", 400, "Bad value",

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+#include "api/call.h"
+
+#include <inttypes.h>
+
+#include "base/clock.h"
+#include "model/execution.h"
+#include "model/session.h"
+
+/* Prometheus text format 0.0.4, from the scoreboard (what this service's workers did) and the
+ * database (what there is). */
+#define METRICS_MAX (256 * 1024)
+
+static void
+family(struct buf *out, const char *name, const char *type, const char *help)
+{
+    (void)buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void
+gauge(struct buf *out, const char *name, const char *help, int64_t v)
+{
+    family(out, name, "gauge", help);
+    (void)buf_printf(out, "%s %" PRId64 "\n", name, v);
+}
+
+/* One histogram, summed over all slots; offset is the histogram's place in a slot. */
+static void
+histogram(struct buf *out, struct scoreboard *b, size_t offset, const char *name, const char *help)
+{
+    uint64_t count[SCORE_BUCKETS] = {0}, sum_us = 0, total = 0;
+
+    for (int i = 0; i < scoreboard_slots(b); i++) {
+        const char *slot = (const char *)scoreboard_slot(b, i);
+        const struct score_histogram *h = (const struct score_histogram *)(slot + offset);
+
+        for (int k = 0; k < SCORE_BUCKETS; k++)
+            count[k] += h->count[k];
+        sum_us += h->sum_us;
+    }
+    family(out, name, "histogram", help);
+    for (int k = 0; k < SCORE_BUCKETS; k++) {
+        total += count[k];
+        if (k < SCORE_BUCKETS - 1)
+            (void)buf_printf(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, score_bucket_s[k],
+                             total);
+        else
+            (void)buf_printf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, total);
+    }
+    (void)buf_printf(out, "%s_sum %.6f\n%s_count %" PRIu64 "\n", name, (double)sum_us / 1e6, name,
+                     total);
+}
+
+static void
+requests(struct buf *out, struct scoreboard *b)
+{
+    family(out, "husk_requests_total", "counter", "Requests answered, by lane and status class.");
+    for (int l = 0; l < LANE_COUNT; l++)
+        for (int k = 1; k < SCORE_STATUS_CLASSES; k++) {
+            uint64_t n = 0;
+
+            for (int i = 0; i < scoreboard_slots(b); i++)
+                n += scoreboard_slot(b, i)->requests_by[l][k];
+            (void)buf_printf(out, "husk_requests_total{lane=\"%s\",class=\"%dxx\"} %" PRIu64 "\n",
+                             lane_name((enum lane)l), k, n);
+        }
+}
+
+static void
+executions(struct buf *out, struct scoreboard *b)
+{
+    family(out, "husk_executions_total", "counter", "Executions ended by this service, by reason.");
+    for (int r = REASON_COMPLETED; r <= REASON_ABORTED; r++) {
+        uint64_t n = 0;
+
+        for (int i = 0; i < scoreboard_slots(b); i++)
+            n += scoreboard_slot(b, i)->executions[r];
+        (void)buf_printf(out, "husk_executions_total{reason=\"%s\"} %" PRIu64 "\n",
+                         exec_reason_name((enum exec_reason)r), n);
+    }
+}
+
+static void
+workers(struct buf *out, struct scoreboard *b)
+{
+    static const struct {
+        enum slot_state state;
+        const char *name;
+    } states[] = {{SLOT_STARTING, "starting"},
+                  {SLOT_IDLE, "idle"},
+                  {SLOT_WORKING, "working"},
+                  {SLOT_WAITING, "waiting"},
+                  {SLOT_DRAINING, "draining"}};
+    uint64_t in = 0, bytes_out = 0;
+
+    family(out, "husk_workers", "gauge", "Workers by lane and state.");
+    for (int l = 0; l < LANE_COUNT; l++)
+        for (size_t s = 0; s < sizeof(states) / sizeof(states[0]); s++)
+            (void)buf_printf(out, "husk_workers{lane=\"%s\",state=\"%s\"} %d\n",
+                             lane_name((enum lane)l), states[s].name,
+                             scoreboard_count(b, (enum lane)l, states[s].state));
+    for (int i = 0; i < scoreboard_slots(b); i++) {
+        in += scoreboard_slot(b, i)->bytes_in;
+        bytes_out += scoreboard_slot(b, i)->bytes_out;
+    }
+    family(out, "husk_received_bytes_total", "counter", "Bytes of request bodies.");
+    (void)buf_printf(out, "husk_received_bytes_total %" PRIu64 "\n", in);
+    family(out, "husk_sent_bytes_total", "counter", "Bytes of response bodies.");
+    (void)buf_printf(out, "husk_sent_bytes_total %" PRIu64 "\n", bytes_out);
+}
+
+static void
+from_scoreboard(struct buf *out, struct scoreboard *b)
+{
+    requests(out, b);
+    executions(out, b);
+    workers(out, b);
+    histogram(out, b, offsetof(struct score_slot, request_time), "husk_request_seconds",
+              "Time from accept to the end of the answer.");
+    histogram(out, b, offsetof(struct score_slot, exec_time), "husk_execution_seconds",
+              "Time executions ran, without their wait for a turn.");
+    histogram(out, b, offsetof(struct score_slot, gateway_time), "husk_gateway_seconds",
+              "Time of the calls that open, restart and close runtimes at the gateway.");
+}
+
+static void
+from_database(struct buf *out, const struct manager_stats *s)
+{
+    family(out, "husk_sessions", "gauge", "Sessions by state.");
+    for (int i = SESSION_OPENING; i <= SESSION_COLD; i++)
+        (void)buf_printf(out, "husk_sessions{state=\"%s\"} %" PRId64 "\n",
+                         session_state_name((enum session_state)i), s->sessions[i]);
+    family(out, "husk_runtimes", "gauge", "Runtimes that count against the cap, by state.");
+    (void)buf_printf(out,
+                     "husk_runtimes{state=\"live\"} %" PRId64
+                     "\nhusk_runtimes{state=\"starting\"} %" PRId64
+                     "\nhusk_runtimes{state=\"quarantined\"} %" PRId64 "\n",
+                     s->runtimes_live, s->runtimes_starting, s->runtimes_quarantined);
+    family(out, "husk_history_executions", "gauge",
+           "Executions in the history that is kept, by reason.");
+    for (int r = REASON_COMPLETED; r <= REASON_ABORTED; r++)
+        (void)buf_printf(out, "husk_history_executions{reason=\"%s\"} %" PRId64 "\n",
+                         exec_reason_name((enum exec_reason)r), s->executions_by_reason[r]);
+    gauge(out, "husk_turn_waiters", "Executions that wait for their turn.", s->waiting_turns);
+    gauge(out, "husk_workspaces", "Workspaces on disk.", s->workspaces);
+    gauge(out, "husk_workspaces_kept", "Workspaces kept without a session.", s->workspaces_kept);
+    gauge(out, "husk_database_bytes", "Size of the database.", s->db_bytes);
+    gauge(out, "husk_database_wal_bytes", "Size of its write-ahead log.", s->wal_bytes);
+    family(out, "husk_last_sweep_timestamp_seconds", "gauge", "When the reaper last swept.");
+    (void)buf_printf(out, "husk_last_sweep_timestamp_seconds %.3f\n",
+                     (double)s->last_sweep_at / 1000);
+}
+
+void
+handle_metrics(struct api_call *c)
+{
+    _cleanup_buf_ struct buf out = BUF_INIT(METRICS_MAX);
+    const struct api_options *o = &c->api->o;
+    struct manager_stats stats = {0};
+    struct err err = ERR_INIT;
+
+    if (manager_stats(o->manager, &stats, &err) < 0) {
+        api_problem(c, &err);
+        return;
+    }
+    family(&out, "husk_info", "gauge", "What this is: version, isolation tier in force, kernel.");
+    (void)buf_printf(&out, "husk_info{version=\"%s\",isolation=\"%s\",kernel=\"%s\"} 1\n",
+                     o->version, o->isolation != NULL ? o->isolation : "none",
+                     o->kernel_name != NULL ? o->kernel_name : "");
+    if (o->scoreboard != NULL)
+        from_scoreboard(&out, o->scoreboard);
+    from_database(&out, &stats);
+    if (buf_check(&out, "the metrics", &err) < 0) {
+        api_problem(c, &err);
+        return;
+    }
+    api_renew(c);
+    api_head(c, "no-store");
+    (void)http_send(c->x, 200, "text/plain; version=0.0.4; charset=utf-8", out.data, out.len);
+}
