@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef HUSK_MANAGER_INTERNAL_H
+#define HUSK_MANAGER_INTERNAL_H
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "manager/manager.h"
+#include "sandbox/sandbox.h"
+#include "store/db.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * What the files of this folder share.
+ *
+ * The lock file is one space of byte offsets, each range with a meaning of its own:
+ *   0              the sweep: one at a time
+ *   sid            the session is in use (shared) or being opened or closed (exclusive)
+ *   sid | 2^62     the turn to execute in it
+ *   lock_id | 2^62 a waiter for a turn is alive (lock_id is as random as a sid)
+ * All of a process's locks belong to its one descriptor and end with it.
+ *
+ * Order of locks: use hold, then turn, then the exclusive lock of *another* session that is evicted
+ * or closed on the way; all but the first are only tried, never waited for while holding others.
+ */
+#define LOCK_SWEEP 0
+#define LOCK_HIGH (INT64_C(1) << 62)
+
+#define BACKENDS_MAX 4
+
+struct backend_slot {
+    char name[16];
+    struct sandbox *sb;
+};
+
+struct manager {
+    struct manager_options o;
+    struct db *db;
+    int lock_fd;
+    char boot_id[CLOCK_BOOT_ID_SIZE];
+    struct backend_slot backends[BACKENDS_MAX]; /* [0] is the setting's; others as they are asked */
+    int n_backends;
+    int64_t usage_checked_ms; /* monotonic; when the sweep last measured the workspaces */
+    int64_t optimized_ms;     /* monotonic; when it last ran the planner's upkeep */
+};
+
+/* manager.c */
+/* manager_new with a backend made by the caller (tests), known by o->backend; taken, also when it
+ * fails. */
+int manager_new_with(const struct manager_options *o, struct sandbox *sb, struct manager **ret,
+                     struct err *err);
+struct db_now manager_now(const struct manager *m);
+/* The sandbox of a backend by name, made when first asked for. ERR_INVALID "unknown_backend". */
+int manager_backend(struct manager *m, const char *name, struct sandbox **ret, struct err *err);
+/* Promises to be done with what comes next in ms. */
+void manager_promise(struct manager *m, int64_t ms);
+int64_t manager_clamp_ttl(const struct manager *m, int64_t ttl_ms);
+/* How long one attempt to end a runtime may take. */
+struct deadline manager_end_deadline(const struct manager *m);
+
+/* hold.c: a wait that polls (blocking locks can neither time out nor watch the peer). */
+struct wait {
+    struct deadline d;
+    bool (*gone)(void *ctx); /* NULL: never */
+    void *ctx;
+    int pause_ms; /* of the next step; 0 at first */
+};
+/* Sleeps a step (5 to 50 ms). 0, or -1: ERR_ABORTED "client_closed", ERR_TIMEOUT "timeout". */
+int wait_step(struct wait *w, struct err *err);
+
+/* Past its TTL, by the idle clock of this boot, and nobody at work in it. Looks at the row only. */
+bool session_past_ttl(const struct manager *m, const struct session *s);
+/* The same, and no live hold of another process. */
+bool session_expired(const struct manager *m, const struct session *s);
+/* Fills expires_at. */
+void session_derive(const struct manager *m, struct session *s);
+/* The caller's session of that name, expired ones included: 0, or session_not_found. */
+int session_resolve(struct manager *m, const struct caller *c, const char *name,
+                    struct session *ret, struct err *err);
+/* Takes a shared hold; *ret is the row as it stands under it. Slugs session_not_found,
+ * session_closing, and wait_step's. */
+int hold_take(struct manager *m, const struct caller *c, const char *name, struct wait *w,
+              struct session *ret, struct err *err);
+/* Lets go, and carries a close out that was asked for meanwhile if this was the last hold. */
+void hold_leave(struct manager *m, int64_t sid);
+
+/* close.c */
+/* If nobody holds it and it is closing, carries the close out. *ret_done: it is gone now. */
+int close_if_free(struct manager *m, int64_t sid, bool *ret_done, struct err *err);
+/* If nobody holds it and it is past its TTL: closes it as expired. *ret_done as above. */
+int close_if_expired(struct manager *m, int64_t sid, bool *ret_done, struct err *err);
+/* An open whose process died: undone if nobody holds it. *ret_done: it is gone now. */
+int close_dead_open(struct manager *m, int64_t sid, bool *ret_done, struct err *err);
+/* Makes room for one runtime: expired ones of anybody, else the owner's least recently used idle
+ * session. 1 done, 0 there is none to end, -1 (gateway_unavailable: an end was not confirmed). */
+int close_for_room(struct manager *m, const char *owner, int64_t except_sid, struct err *err);
+
+/* runtime.c */
+/* Ends exactly this runtime; true when its end is confirmed. */
+bool runtime_end(struct manager *m, const char *backend, const char *handle);
+/* Tries once to end the quarantined runtimes of an owner's session name. 1 none is left, 0 some. */
+int runtime_settle_quarantined(struct manager *m, const char *owner, const char *name,
+                               struct err *err);
+/* Starts a runtime for a row in state starting and binds it to the session's workspace. On failure
+ * ret_uncertain is set when made->handle may be alive and must be quarantined. */
+int runtime_start(struct manager *m, const struct session *s, struct runtime_made *made,
+                  bool *ret_uncertain, struct err *err);
+/* A new runtime for a session without one; the caller has its turn. *s is read anew. */
+int runtime_make(struct manager *m, struct session *s, struct wait *w, struct err *err);
+/* Its runtime is lost or given up: ended, dropped; `lost` as in runtime_drop_args. *s is read anew.
+ */
+int runtime_replace_begin(struct manager *m, struct session *s, int lost, struct err *err);
+
+/* turn.c */
+struct turn {
+    int64_t sid;
+    int64_t ticket;  /* our row, 0 none */
+    int64_t lock_id; /* locked while ticket is not 0 */
+    bool held;
+    int64_t waited_ms;
+};
+/* Takes the turn, waiting for it where the rules allow. session_busy otherwise. */
+int turn_take(struct manager *m, int64_t sid, struct wait *w, struct turn *ret, struct err *err);
+/* Only if it is free at once and nobody waits. */
+int turn_take_now(struct manager *m, int64_t sid, struct turn *ret, struct err *err);
+/* The ticket's row is gone (execution_store_begin deletes it): only the turn itself is kept. */
+void turn_admitted(struct manager *m, struct turn *t);
+void turn_leave(struct manager *m, struct turn *t);
+/* session_busy, naming what runs since when. */
+int turn_busy(struct manager *m, int64_t sid, struct err *err);
+/* Removes rows of waiters that died. How many, or -1. */
+int turn_drop_dead(struct manager *m, struct err *err);
+
+/* settle.c */
+/* The caller has the session's turn: an execution that is still unfinished belongs to a dead
+ * process. Interrupts the kernel and records it aborted. */
+int settle_unfinished(struct manager *m, const struct session *s, struct err *err);
+/* The same for whoever has not the turn: does it only if nobody has it. *ret_alive: somebody has.
+ */
+int settle_if_dead(struct manager *m, int64_t sid, bool *ret_alive, struct err *err);
+
+/* upkeep.c: the slow half of the sweep. */
+void upkeep_runtimes(struct manager *m, struct deadline d, struct sweep_report *r);
+void upkeep_storage(struct manager *m, struct deadline d, struct sweep_report *r);
+
+#endif

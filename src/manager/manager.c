@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+#include "manager/manager.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "manager/internal.h"
+#include "store/session_store.h"
+
+static int
+add_backend(struct manager *m, const char *name, struct sandbox *sb)
+{
+    size_t n = strlen(name);
+
+    if (n >= sizeof m->backends[0].name || m->n_backends >= BACKENDS_MAX)
+        return -1;
+    memcpy(m->backends[m->n_backends].name, name, n + 1);
+    m->backends[m->n_backends++].sb = sb;
+    return 0;
+}
+
+int
+manager_backend(struct manager *m, const char *name, struct sandbox **ret, struct err *err)
+{
+    struct sandbox *sb = NULL;
+
+    for (int i = 0; i < m->n_backends; i++) {
+        if (strcmp(m->backends[i].name, name) == 0) {
+            *ret = m->backends[i].sb;
+            return 0;
+        }
+    }
+    if (sandbox_new(name, &m->o.sandbox, &sb, err) < 0) {
+        if (err && !err->slug)
+            err->slug = "unknown_backend";
+        return -1;
+    }
+    if (add_backend(m, name, sb) < 0) {
+        sb->ops->free(sb);
+        return err_slug(err, ERR_INVALID, "unknown_backend", "no room for another backend");
+    }
+    *ret = sb;
+    return 0;
+}
+
+struct db_now
+manager_now(const struct manager *m)
+{
+    return (struct db_now){clock_wall_ms(), clock_boot_ms(), m->boot_id};
+}
+
+void
+manager_promise(struct manager *m, int64_t ms)
+{
+    if (m->o.publish_deadline)
+        m->o.publish_deadline(m->o.ctx, deadline_in(ms));
+}
+
+int64_t
+manager_clamp_ttl(const struct manager *m, int64_t ttl_ms)
+{
+    if (ttl_ms <= 0)
+        ttl_ms = m->o.default_ttl_ms;
+    if (ttl_ms < 1000)
+        ttl_ms = 1000;
+    return ttl_ms > m->o.max_ttl_ms ? m->o.max_ttl_ms : ttl_ms;
+}
+
+struct deadline
+manager_end_deadline(const struct manager *m)
+{
+    return deadline_in(m->o.sandbox.http_timeout_ms);
+}
+
+static int
+open_all(struct manager *m, struct err *err)
+{
+    struct db_now now;
+    int r;
+
+    clock_boot_id(m->boot_id);
+    if (db_open(m->o.db_path, 0, &m->db, err) < 0 || db_ping(m->db, err) < 0)
+        return -1;
+    m->lock_fd = lock_open(m->o.lock_path, err);
+    if (m->lock_fd < 0)
+        return -1;
+    now = manager_now(m);
+    r = session_store_reboot(m->db, &now, err);
+    if (r > 0)
+        log_info("the machine was restarted: sessions are cold and keep their files");
+    return r < 0 ? -1 : 0;
+}
+
+int
+manager_new_with(const struct manager_options *o, struct sandbox *sb, struct manager **ret,
+                 struct err *err)
+{
+    struct manager *m = xcalloc(1, sizeof *m);
+
+    m->o = *o;
+    m->lock_fd = -1;
+    /* Measured at start-up already: a sweep that runs once a process would never do it else. */
+    m->usage_checked_ms = INT64_MIN / 2;
+    m->optimized_ms = clock_mono_ms();
+    if (add_backend(m, o->backend, sb) < 0) {
+        sb->ops->free(sb);
+        manager_free(m);
+        return err_slug(err, ERR_INVALID, "unknown_backend", "a backend's name is too long");
+    }
+    if (open_all(m, err) < 0) {
+        manager_free(m);
+        return -1;
+    }
+    *ret = m;
+    return 0;
+}
+
+int
+manager_new(const struct manager_options *o, struct manager **ret, struct err *err)
+{
+    struct sandbox *sb = NULL;
+
+    if (sandbox_new(o->backend, &o->sandbox, &sb, err) < 0)
+        return -1;
+    return manager_new_with(o, sb, ret, err);
+}
+
+void
+manager_free(struct manager *m)
+{
+    if (!m)
+        return;
+    for (int i = 0; i < m->n_backends; i++)
+        m->backends[i].sb->ops->free(m->backends[i].sb);
+    db_close(m->db);
+    if (m->lock_fd >= 0)
+        (void)close(m->lock_fd);
+    free(m);
+}
+
+int
+manager_ready(struct manager *m, struct deadline d, struct err *err)
+{
+    struct sandbox *sb = m->backends[0].sb;
+
+    if (db_ping(m->db, err) < 0)
+        return -1;
+    return sb->ops->ping(sb, d, err);
+}
+
+int
+manager_idle_fds(struct manager *m, struct pollfd *fds, int max)
+{
+    int n = 0;
+
+    for (int i = 0; i < m->n_backends && n < max; i++) {
+        struct sandbox *sb = m->backends[i].sb;
+
+        if (sb->ops->idle_fds)
+            n += sb->ops->idle_fds(sb, fds + n, max - n);
+    }
+    return n;
+}
+
+void
+manager_idle(struct manager *m)
+{
+    for (int i = 0; i < m->n_backends; i++) {
+        struct sandbox *sb = m->backends[i].sb;
+
+        if (sb->ops->idle)
+            sb->ops->idle(sb);
+    }
+}

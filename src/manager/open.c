@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+#include "manager/internal.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/id.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "store/session_store.h"
+#include "workspace/workspace.h"
+
+/* Nothing of a failed open stays: no row, directory, slot or kernel. */
+static void
+undo(struct manager *m, const struct session *s, const char *quarantine_handle)
+{
+    struct err err = ERR_INIT;
+    struct db_now now = manager_now(m);
+    bool removed = true;
+
+    if (!s->files_kept)
+        removed = workspace_remove(m->o.workspaces_dir, s->workspace_id, &err) == 0;
+    if (session_store_undo_open(m->db, s->sid, s->generation, quarantine_handle, removed, &now,
+                                &err) < 0)
+        log_warning("a failed open is left to the reaper: %s", err.msg);
+}
+
+/* The runtime of a session that was just inserted. */
+static int
+start(struct manager *m, struct session *s, struct err *err)
+{
+    struct runtime_made made;
+    struct db_now now;
+    bool uncertain = false;
+    int64_t sid = s->sid;
+    int r = runtime_start(m, s, &made, &uncertain, err);
+
+    if (r == 0) {
+        now = manager_now(m);
+        r = session_store_opened(m->db, sid, s->generation, made.handle, made.kernel_session, &now,
+                                 err);
+        if (r > 0) {
+            session_done(s);
+            r = session_store_by_sid(m->db, sid, s, err);
+            if (r == 0)
+                err_slug(err, ERR_NOT_FOUND, "session_not_found", "the session is gone again");
+            return r > 0 ? 0 : -1;
+        }
+        uncertain = !runtime_end(m, s->backend, made.handle);
+        if (r == 0)
+            err_slug(err, ERR_CONFLICT, "session_closing", "the session was closed meanwhile");
+    }
+    undo(m, s, uncertain ? made.handle : NULL);
+    return -1;
+}
+
+/* Waits for another process's open of the same name. 0 look again. */
+static int
+wait_opening(struct manager *m, int64_t sid, struct wait *w, struct err *err)
+{
+    for (;;) {
+        struct session s = {0};
+        bool done = false;
+        int r = session_store_by_sid(m->db, sid, &s, err);
+        enum session_state state = s.state;
+
+        session_done(&s);
+        if (r < 0)
+            return -1;
+        if (r == 0 || state != SESSION_OPENING)
+            return 0;
+        if (close_dead_open(m, sid, &done, err) < 0)
+            return -1;
+        if (!done && wait_step(w, err) < 0)
+            return -1;
+    }
+}
+
+static int
+full(struct manager *m, const char *owner, enum session_open_outcome how, struct err *err)
+{
+    int r = close_for_room(m, owner, 0, err);
+
+    if (r != 0)
+        return r < 0 ? -1 : 0;
+    if (how == SESSION_OPEN_FULL)
+        err_slug(err, ERR_UNAVAILABLE, "session_limit",
+                 "all %lld sessions of the service are in use", (long long)m->o.max_sessions);
+    else
+        err_slug(err, ERR_UNAVAILABLE, "owner_session_limit",
+                 "all %lld sessions of this owner are in use",
+                 (long long)m->o.max_sessions_per_owner);
+    if (err)
+        err->retry_after_s = 5;
+    return -1;
+}
+
+static int
+quarantined(struct manager *m, const struct session_open_args *a, struct err *err)
+{
+    int r = runtime_settle_quarantined(m, a->owner, a->name, err);
+
+    if (r != 0)
+        return r < 0 ? -1 : 0;
+    err_slug(err, ERR_UNAVAILABLE, "runtime_quarantined",
+             "the end of this session's earlier kernel is not confirmed yet");
+    if (err)
+        err->retry_after_s = 5;
+    return -1;
+}
+
+/* One attempt came out as `how`. 1 *s is the answer, 0 try again, -1. */
+static int
+step(struct manager *m, struct session_open_args *a, enum session_open_outcome how,
+     struct session *s, struct wait *w, struct err *err)
+{
+    bool done = false;
+    int r;
+
+    a->ignore_expiry = false;
+    switch (how) {
+    case SESSION_OPEN_NEW:
+        return start(m, s, err) < 0 ? -1 : 1;
+    case SESSION_OPEN_EXISTING:
+        if (s->state != SESSION_OPENING)
+            return 1;
+        return wait_opening(m, s->sid, w, err);
+    case SESSION_OPEN_EXPIRED:
+        if (close_if_expired(m, s->sid, &done, err) < 0)
+            return -1;
+        a->ignore_expiry = !done; /* somebody is at work in it: then it is not expired */
+        return 0;
+    case SESSION_OPEN_CLOSING:
+        if (close_if_free(m, s->sid, &done, err) < 0)
+            return -1;
+        if (done)
+            return 0;
+        return err_slug(err, ERR_CONFLICT, "session_closing", "the session is being closed");
+    case SESSION_OPEN_QUARANTINED:
+        return quarantined(m, a, err);
+    default:
+        r = full(m, a->owner, how, err);
+        return r < 0 ? -1 : 0;
+    }
+}
+
+static int
+open_named(struct manager *m, struct session_open_args *a, struct wait *w, struct session *ret,
+           bool *ret_created, struct err *err)
+{
+    for (;;) {
+        enum session_open_outcome how;
+        int r;
+
+        a->now = manager_now(m);
+        if (session_store_open(m->db, a, &how, ret, err) < 0)
+            return -1;
+        r = step(m, a, how, ret, w, err);
+        if (r > 0) {
+            *ret_created = how == SESSION_OPEN_NEW;
+            session_derive(m, ret);
+            return 0;
+        }
+        session_done(ret);
+        if (r < 0 || wait_step(w, err) < 0)
+            return -1;
+    }
+}
+
+static int
+known_backend(struct manager *m, const char *backend, struct err *err)
+{
+    struct sandbox *sb = NULL;
+
+    if (strlen(backend) >= sizeof m->backends[0].name)
+        return err_slug(err, ERR_INVALID, "unknown_backend", "there is no such backend");
+    return manager_backend(m, backend, &sb, err);
+}
+
+int
+manager_open(struct manager *m, const struct caller *c, const struct open_request *r,
+             const struct watch *watch, struct deadline d, struct session *ret, bool *ret_created,
+             struct err *err)
+{
+    char name[SESSION_NAME_MAX + 1];
+    struct wait w = {.d = d};
+    struct session_open_args a = {.owner = c->owner,
+                                  .name = name,
+                                  .binding = r->binding,
+                                  .value = r->binding == BIND_NONE ? "" : r->value,
+                                  .value_len = r->binding == BIND_NONE ? 0 : r->value_len,
+                                  .backend = r->backend ? r->backend : m->o.backend,
+                                  .has_ttl = r->has_ttl,
+                                  .ttl_ms = manager_clamp_ttl(m, r->ttl_ms),
+                                  .default_ttl_ms = manager_clamp_ttl(m, 0),
+                                  .labels = r->labels,
+                                  .new_sid = id_random_i64(),
+                                  .new_workspace = id_random_i64(),
+                                  .holder_pid = getpid(),
+                                  .max_sessions = m->o.max_sessions,
+                                  .max_per_owner = m->o.max_sessions_per_owner,
+                                  .workspace_retention_ms = m->o.workspace_retention_ms};
+    int rc;
+
+    if (watch) {
+        w.gone = watch->gone;
+        w.ctx = watch->ctx;
+    }
+    if (session_name_of(r->binding, r->value, r->value_len, name, err) < 0 ||
+        known_backend(m, a.backend, err) < 0)
+        return -1;
+    manager_promise(m, deadline_left_ms(d) + m->o.start_timeout_ms);
+    /* Before there is a row: whoever finds it in state opening and this lock free knows that its
+     * opener died. */
+    if (lock_try_exclusive(m->lock_fd, a.new_sid) != 1)
+        return err_set(err, ERR_INTERNAL, "the lock file cannot be locked");
+    rc = open_named(m, &a, &w, ret, ret_created, err);
+    (void)lock_release(m->lock_fd, a.new_sid);
+    if (rc == 0 && *ret_created)
+        hold_leave(m, a.new_sid);
+    return rc;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+#include "manager/run.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "base/utf8.h"
+#include "store/execution_store.h"
+
+#define ASKED_EVERY_MS 150
+/* Beyond the code's own deadline: two interrupts and the kill (5 s), answer out (5 s), the end of
+ * the runtime confirmed. */
+#define RUN_GRACE_MS 15000
+#define EVENT_JSON_MAX 512
+
+/* What the caller says, as far as it counts for this run. */
+static enum hook_verdict
+verdict(struct run *r)
+{
+    enum hook_verdict v = r->cb->tick ? r->cb->tick(r->cb->ctx) : HOOK_GO_ON;
+
+    return v == HOOK_CLIENT_GONE && r->goes_on ? HOOK_GO_ON : v;
+}
+
+bool
+run_given_up(void *run)
+{
+    return verdict(run) != HOOK_GO_ON;
+}
+
+static enum hook_verdict
+on_tick(void *ctx)
+{
+    struct run *r = ctx;
+    enum hook_verdict v = verdict(r);
+    int64_t now = clock_mono_ms();
+
+    if (!r->asked && now - r->asked_looked_ms >= ASKED_EVERY_MS) {
+        r->asked_looked_ms = now;
+        r->asked = execution_store_interrupt_asked(r->m->db, r->row.eid, NULL) > 0;
+    }
+    return v == HOOK_GO_ON && r->asked ? HOOK_INTERRUPT : v;
+}
+
+static void
+on_event(void *ctx, const struct exec_event *ev)
+{
+    struct run *r = ctx;
+    int64_t seq = r->seq + 1;
+
+    if (r->spool)
+        (void)spool_append(r->spool, ev, &seq);
+    r->seq = seq;
+    if (r->cb->event)
+        r->cb->event(r->cb->ctx, ev, seq);
+}
+
+static int
+on_extra_fd(void *ctx, struct pollfd *ret)
+{
+    struct run *r = ctx;
+
+    return r->cb->extra_fd ? r->cb->extra_fd(r->cb->ctx, ret) : 0;
+}
+
+static void
+announce(struct run *r)
+{
+    _cleanup_buf_ struct buf json = BUF_INIT(EVENT_JSON_MAX);
+    struct err err = ERR_INIT;
+    char started[CLOCK_RFC3339_SIZE];
+    struct exec_event ev = {.type = EVENT_EXECUTION};
+
+    if (spool_create(r->m->o.spool_dir, r->row.eid, r->m->o.spool_bytes, &r->spool, &err) < 0)
+        log_warning("the events of execution %s are not kept: %s", r->row.eid, err.msg);
+    if (r->cb->begun)
+        r->cb->begun(r->cb->ctx, &r->row, &r->s);
+    clock_rfc3339(r->row.started_at, started);
+    /* All three are of alphabets that need no escaping. */
+    (void)buf_printf(&json, "{\"execution_id\":\"%s\",\"session_id\":\"%s\",\"started_at\":\"%s\"}",
+                     r->row.eid, r->s.name, started);
+    ev.p = json.data;
+    ev.n = json.len;
+    on_event(r, &ev);
+}
+
+static int
+attempt(struct run *r, struct execution_result *res, struct err *err)
+{
+    const struct exec_hooks hooks = {
+        .ctx = r, .event = on_event, .tick = on_tick, .extra_fd = on_extra_fd};
+    struct runtime_ref ref = {r->s.handle, r->s.kernel_session};
+    struct sandbox *sb = NULL;
+
+    if (manager_backend(r->m, r->s.backend, &sb, err) < 0)
+        return -1;
+    manager_promise(r->m, r->req->timeout_ms + RUN_GRACE_MS + r->m->o.sandbox.http_timeout_ms * 2);
+    return sb->ops->exec(sb, &ref, r->req, &hooks, res, err);
+}
+
+/* Nothing was sent, but there is a row: it ends with a reason like any other. */
+static void
+result_of_failure(const struct run *r, const struct err *err, struct execution_result *res)
+{
+    log_warning("nothing ran: %s", err->msg);
+    execution_result_done(res);
+    execution_result_init(res);
+    res->ok = false;
+    res->exit_code = -1;
+    res->execution_count = -1;
+    switch (err->code) {
+    case ERR_ABORTED:
+        res->reason = r->asked ? REASON_INTERRUPTED : REASON_CLIENT_GONE;
+        break;
+    case ERR_TIMEOUT:
+        res->reason = REASON_TIMEOUT;
+        break;
+    case ERR_CONFLICT:
+        res->reason = REASON_KERNEL_DIED;
+        break;
+    default:
+        res->reason = REASON_GATEWAY_LOST;
+    }
+}
+
+/* The code, in the runtime that is there or, when that turns out to be gone, once in a new one. */
+static void
+send(struct run *r, struct execution_result *res)
+{
+    struct wait w = {.d = deadline_in(r->m->o.start_timeout_ms), .gone = run_given_up, .ctx = r};
+    struct err err = ERR_INIT;
+
+    if (attempt(r, res, &err) == 0)
+        return;
+    if (err.slug && strcmp(err.slug, "runtime_gone") == 0) {
+        log_info("the runtime of the session was lost; it gets another");
+        err = (struct err)ERR_INIT;
+        if (runtime_replace_begin(r->m, &r->s, 1, &err) == 0 &&
+            runtime_make(r->m, &r->s, &w, &err) == 0 && attempt(r, res, &err) == 0)
+            return;
+    }
+    result_of_failure(r, &err, res);
+}
+
+static void
+fill_row(struct run *r, const struct execution_result *res)
+{
+    struct execution *row = &r->row;
+    size_t n = res->error_name ? strlen(res->error_name) : 0;
+
+    row->duration_ms = clock_mono_ms() - r->began_ms;
+    row->ok = res->ok;
+    row->reason = res->reason;
+    row->bytes_stdout = res->bytes_stdout;
+    row->bytes_stderr = res->bytes_stderr;
+    row->bytes_rich = res->bytes_rich;
+    row->truncated = res->truncated;
+    row->runtime_invalidated = res->runtime_invalidated;
+    if (n >= sizeof row->error_name)
+        n = utf8_cut(res->error_name, sizeof row->error_name - 1);
+    if (n > 0)
+        memcpy(row->error_name, res->error_name, n);
+    row->error_name[n] = '\0';
+}
+
+/* The session as the answer shows it: the row is written after the result is, so that whoever
+ * finds the execution ended also finds its result. */
+static void
+foresee(struct run *r, struct exec_outcome *out, bool tell, const struct db_now *now)
+{
+    struct session *s = &out->session;
+
+    *s = r->s;
+    s->labels = xstrdup(r->s.labels ? r->s.labels : "{}");
+    s->busy_execution[0] = '\0';
+    s->busy_since = 0;
+    s->state_lost = tell;
+    s->last_work_at = now->wall_ms;
+    s->last_work_boot_ms = now->boot_ms;
+    if (s->state != SESSION_CLOSING)
+        s->state = s->handle[0] ? SESSION_READY : SESSION_COLD;
+    session_derive(r->m, s);
+}
+
+/* Room for text, errors and pictures, each up to the output's bound and escaped. */
+static size_t
+result_max(const struct manager *m)
+{
+    return (size_t)m->o.sandbox.max_output_bytes * 20 + (1U << 20);
+}
+
+static void
+record(struct run *r, struct exec_outcome *out)
+{
+    struct buf whole = BUF_INIT(result_max(r->m)), rest = BUF_INIT(result_max(r->m));
+    struct exec_event ev = {.type = EVENT_RESULT};
+    struct err err = ERR_INIT;
+
+    if (r->cb->render && r->cb->render(r->cb->ctx, out, true, &whole) == 0 &&
+        spool_put_result(r->m->o.spool_dir, r->row.eid, whole.data, whole.len, &err) < 0)
+        log_warning("the result of execution %s is not kept: %s", r->row.eid, err.msg);
+    buf_done(&whole);
+    if (r->cb->render && r->cb->render(r->cb->ctx, out, false, &rest) == 0) {
+        ev.p = rest.data;
+        ev.n = rest.len;
+        on_event(r, &ev);
+    }
+    buf_done(&rest);
+    if (r->spool)
+        spool_finish(r->spool);
+    r->spool = NULL;
+}
+
+void
+run_code(struct run *r, struct exec_outcome *out)
+{
+    struct session after = {0};
+    struct err err = ERR_INIT;
+    struct db_now now;
+    bool tell, lost;
+    int n;
+
+    announce(r);
+    r->began_ms = clock_mono_ms();
+    execution_result_init(&out->result);
+    send(r, &out->result);
+    fill_row(r, &out->result);
+    tell = r->s.state_lost;
+    lost = out->result.runtime_invalidated;
+    if (lost && runtime_replace_begin(r->m, &r->s, 1, &err) < 0)
+        log_warning("a runtime that must go is left to the next call: %s", err.msg);
+    now = manager_now(r->m);
+    r->row.ended_at = now.wall_ms;
+    out->row = r->row;
+    foresee(r, out, tell, &now);
+    record(r, out);
+    /* What this very run lost is told with the next answer, which begins anew. */
+    n = execution_store_finish(r->m->db, &r->row, !lost, &now, &after, &err);
+    if (n < 0)
+        log_error("the end of execution %s is not recorded: %s", r->row.eid, err.msg);
+    else if (n == 0)
+        log_warning("execution %s had been recorded as aborted", r->row.eid);
+    if (n <= 0)
+        return;
+    session_done(&out->session);
+    out->session = after;
+    out->session.state_lost = tell;
+    session_derive(r->m, &out->session);
+}

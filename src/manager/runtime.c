@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include "manager/internal.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "store/runtime_store.h"
+#include "store/session_store.h"
+#include "workspace/workspace.h"
+
+#define QUARANTINED_PER_NAME 4
+
+bool
+runtime_end(struct manager *m, const char *backend, const char *handle)
+{
+    struct err err = ERR_INIT;
+    struct sandbox *sb = NULL;
+
+    manager_promise(m, m->o.sandbox.http_timeout_ms * 2);
+    if (manager_backend(m, backend, &sb, &err) == 0) {
+        if (sb->ops->forget)
+            sb->ops->forget(sb, handle);
+        if (sb->ops->close(sb, handle, manager_end_deadline(m), &err) == 0)
+            return true;
+    }
+    log_warning("the end of runtime %s is not confirmed: %s", handle, err.msg);
+    return false;
+}
+
+int
+runtime_settle_quarantined(struct manager *m, const char *owner, const char *name, struct err *err)
+{
+    struct runtime_row rows[QUARANTINED_PER_NAME];
+    struct db_now now = manager_now(m);
+    int n = runtime_store_quarantined(m->db, owner, name, &now, rows, QUARANTINED_PER_NAME, err);
+    int left = n;
+
+    for (int i = 0; i < n; i++) {
+        int r;
+
+        now = manager_now(m);
+        if (runtime_end(m, rows[i].backend, rows[i].handle)) {
+            r = runtime_store_ended(m->db, rows[i].rid, err);
+            left--;
+        } else {
+            r = runtime_store_retry_later(m->db, rows[i].rid, &now, err);
+        }
+        if (r < 0)
+            return -1;
+        if (left == n - i) /* the gateway does not answer: the others would not fare better */
+            break;
+    }
+    return n < 0 ? -1 : left == 0 && n < QUARANTINED_PER_NAME;
+}
+
+static int
+bind(struct manager *m, struct sandbox *sb, const struct session *s,
+     const struct runtime_made *made, struct deadline d, struct err *err)
+{
+    struct runtime_ref ref = {made->handle, made->kernel_session};
+    char dir[PATH_MAX];
+
+    if (workspace_dir(m->o.workspaces_dir, s->workspace_id, dir, sizeof dir) < 0)
+        return err_set(err, ERR_INTERNAL, "the workspaces' path is too long");
+    return sb->ops->bind(sb, &ref, dir, d, err);
+}
+
+int
+runtime_start(struct manager *m, const struct session *s, struct runtime_made *made,
+              bool *ret_uncertain, struct err *err)
+{
+    struct sandbox *sb = NULL;
+    struct deadline d = deadline_in(m->o.start_timeout_ms);
+    int r;
+
+    *ret_uncertain = false;
+    memset(made, 0, sizeof *made);
+    if (manager_backend(m, s->backend, &sb, err) < 0 ||
+        workspace_create(m->o.workspaces_dir, s->workspace_id, NULL, err) < 0)
+        return -1;
+    manager_promise(m, m->o.start_timeout_ms + m->o.sandbox.http_timeout_ms * 2);
+    if (sb->ops->open(sb, made, d, err) < 0) {
+        *ret_uncertain = err && err->code == ERR_UNCERTAIN && made->handle[0];
+        if (err && err->code == ERR_UNCERTAIN && !err->slug)
+            err->slug = "start_failed";
+        return -1;
+    }
+    r = runtime_store_note(m->db, s->sid, s->generation, made->handle, made->kernel_session, err);
+    if (r > 0)
+        r = bind(m, sb, s, made, d, err) < 0 ? -1 : 1;
+    else if (r == 0)
+        r = err_slug(err, ERR_CONFLICT, "session_closing", "the session was closed meanwhile");
+    if (r > 0)
+        return 0;
+    *ret_uncertain = !runtime_end(m, s->backend, made->handle);
+    return -1;
+}
+
+static int
+reread(struct manager *m, struct session *s, struct err *err)
+{
+    int64_t sid = s->sid;
+    int r;
+
+    session_done(s);
+    r = session_store_by_sid(m->db, sid, s, err);
+    if (r == 0)
+        return err_slug(err, ERR_NOT_FOUND, "session_not_found", "the session is gone");
+    return r < 0 ? -1 : 0;
+}
+
+/* The row in state starting, with room made for it. */
+static int
+begin_row(struct manager *m, struct session *s, struct wait *w, struct err *err)
+{
+    bool settled = false;
+
+    for (;;) {
+        struct runtime_begin_args a = {.sid = s->sid,
+                                       .generation = s->generation,
+                                       .max_sessions = m->o.max_sessions,
+                                       .max_per_owner = m->o.max_sessions_per_owner,
+                                       .now = manager_now(m)};
+        enum runtime_begin_outcome how;
+        int64_t generation = 0;
+        int r;
+
+        if (runtime_store_begin(m->db, &a, &how, &generation, err) < 0)
+            return -1;
+        switch (how) {
+        case RUNTIME_BEGIN_OK:
+            s->generation = generation;
+            return 0;
+        case RUNTIME_BEGIN_STALE:
+            return err_slug(err, ERR_CONFLICT, "session_closing",
+                            "the session was closed or changed meanwhile");
+        case RUNTIME_BEGIN_QUARANTINED:
+            r = settled ? 0 : runtime_settle_quarantined(m, s->owner, s->name, err);
+            settled = true;
+            if (r == 0)
+                err_slug(err, ERR_UNAVAILABLE, "runtime_quarantined",
+                         "the end of the session's earlier kernel is not confirmed yet");
+            break;
+        default:
+            r = close_for_room(m, s->owner, s->sid, err);
+            if (r == 0 && how == RUNTIME_BEGIN_FULL)
+                err_slug(err, ERR_UNAVAILABLE, "session_limit",
+                         "all %lld sessions of the service are in use",
+                         (long long)m->o.max_sessions);
+            else if (r == 0)
+                err_slug(err, ERR_UNAVAILABLE, "owner_session_limit",
+                         "all %lld sessions of this owner are in use",
+                         (long long)m->o.max_sessions_per_owner);
+        }
+        if (r == 0 && err)
+            err->retry_after_s = 5;
+        if (r <= 0 || wait_step(w, err) < 0)
+            return -1;
+    }
+}
+
+int
+runtime_make(struct manager *m, struct session *s, struct wait *w, struct err *err)
+{
+    struct runtime_made made;
+    struct runtime_drop_args drop = {.sid = s->sid, .handle = made.handle};
+    bool uncertain = false;
+    int r;
+
+    if (begin_row(m, s, w, err) < 0)
+        return -1;
+    r = runtime_start(m, s, &made, &uncertain, err);
+    if (r == 0) {
+        r = runtime_store_ready(m->db, s->sid, s->generation, made.handle, made.kernel_session,
+                                err);
+        if (r > 0)
+            return reread(m, s, err);
+        uncertain = !runtime_end(m, s->backend, made.handle);
+        if (r == 0)
+            err_slug(err, ERR_CONFLICT, "session_closing", "the session was closed meanwhile");
+    }
+    drop.generation = s->generation;
+    drop.ended = !uncertain;
+    drop.now = manager_now(m);
+    if (runtime_store_drop(m->db, &drop, NULL) < 0)
+        log_warning("a runtime that failed to start keeps its row until the reaper comes by");
+    return -1;
+}
+
+int
+runtime_replace_begin(struct manager *m, struct session *s, int lost, struct err *err)
+{
+    struct runtime_drop_args a = {.sid = s->sid, .generation = s->generation, .lost = lost};
+
+    a.ended = !s->handle[0] || runtime_end(m, s->backend, s->handle);
+    a.now = manager_now(m);
+    if (runtime_store_drop(m->db, &a, err) < 0)
+        return -1;
+    return reread(m, s, err);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+#include "manager/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "spool/spool.h"
+#include "store/execution_store.h"
+#include "store/runtime_store.h"
+#include "store/session_store.h"
+#include "store/workspace_store.h"
+#include "workspace/workspace.h"
+
+#define BATCH 64
+#define PRUNE_BATCH 500
+#define HANDLES_MAX 2048
+#define USAGE_EVERY_MS 60000
+#define USAGE_ENTRIES_MAX 100000
+#define OPTIMIZE_EVERY_MS (24 * INT64_C(3600000))
+/* Beyond what an open may take: clocks are read at different moments. */
+#define ORPHAN_GRACE_MS 5000
+
+static void
+note(const char *step, const struct err *err)
+{
+    log_warning("upkeep, %s: %s", step, err->msg);
+}
+
+static void
+quarantined(struct manager *m, struct deadline d, struct sweep_report *r)
+{
+    struct runtime_row rows[BATCH];
+    struct err err = ERR_INIT;
+    struct db_now now = manager_now(m);
+    int n = runtime_store_quarantined(m->db, NULL, NULL, &now, rows, BATCH, &err);
+
+    if (n < 0)
+        note("quarantined runtimes", &err);
+    for (int i = 0; i < n && !deadline_passed(d); i++) {
+        int rc;
+
+        r->quarantine_tried++;
+        err = (struct err)ERR_INIT;
+        now = manager_now(m);
+        if (runtime_end(m, rows[i].backend, rows[i].handle)) {
+            r->quarantine_ended++;
+            rc = runtime_store_ended(m->db, rows[i].rid, &err);
+        } else {
+            rc = runtime_store_retry_later(m->db, rows[i].rid, &now, &err);
+        }
+        if (rc < 0)
+            note("a quarantined runtime", &err);
+    }
+}
+
+struct strangers {
+    struct manager *m;
+    struct orphan_handle *handles;
+    int n;
+    bool failed;
+};
+
+static int
+on_handle(void *ctx, const char *handle)
+{
+    struct strangers *s = ctx;
+    size_t n = strlen(handle);
+    int r;
+
+    if (n == 0 || n > HANDLE_MAX)
+        return 0;
+    r = runtime_store_knows(s->m->db, handle, NULL);
+    s->failed = s->failed || r < 0;
+    if (r == 0)
+        memcpy(s->handles[s->n++].handle, handle, n + 1);
+    return s->failed || s->n >= HANDLES_MAX;
+}
+
+static void
+end_orphans(struct manager *m, const char *backend, const struct orphan_handle *old, int n,
+            struct deadline d, struct sweep_report *r)
+{
+    for (int i = 0; i < n && !deadline_passed(d); i++) {
+        struct err err = ERR_INIT;
+
+        /* A row may have come to know it since the list was taken. */
+        if (runtime_store_knows(m->db, old[i].handle, NULL) != 0)
+            continue;
+        log_warning("runtime %s belongs to no session: it is ended", old[i].handle);
+        if (!runtime_end(m, backend, old[i].handle))
+            continue;
+        r->orphans++;
+        if (runtime_store_orphan_gone(m->db, old[i].handle, &err) < 0)
+            note("an orphan", &err);
+    }
+}
+
+static void
+orphans(struct manager *m, const struct backend_slot *b, struct deadline d, struct sweep_report *r)
+{
+    struct orphan_handle old[BATCH];
+    struct strangers s = {.m = m};
+    struct err err = ERR_INIT;
+    struct deadline list_d = deadline_min(d, manager_end_deadline(m));
+    struct db_now now;
+    int n;
+
+    if (!b->sb->ops->list)
+        return;
+    s.handles = xcalloc(HANDLES_MAX, sizeof *s.handles);
+    manager_promise(m, m->o.sandbox.http_timeout_ms * 2);
+    if (b->sb->ops->list(b->sb, on_handle, &s, list_d, &err) < 0 || s.failed) {
+        note("orphans", &err);
+        free(s.handles);
+        return;
+    }
+    now = manager_now(m);
+    n = runtime_store_orphans(m->db, b->name, s.handles, s.n,
+                              m->o.start_timeout_ms + m->o.sandbox.http_timeout_ms +
+                                  ORPHAN_GRACE_MS,
+                              &now, old, BATCH, &err);
+    free(s.handles);
+    if (n < 0)
+        note("orphans", &err);
+    else
+        end_orphans(m, b->name, old, n, d, r);
+}
+
+void
+upkeep_runtimes(struct manager *m, struct deadline d, struct sweep_report *r)
+{
+    quarantined(m, d, r);
+    for (int i = 0; i < m->n_backends && !deadline_passed(d); i++)
+        orphans(m, &m->backends[i], d, r);
+}
+
+static void
+doomed(struct manager *m, struct deadline d, struct sweep_report *r)
+{
+    struct workspace_row rows[BATCH];
+    struct err err = ERR_INIT;
+    int n = workspace_store_doomed(m->db, clock_wall_ms() - m->o.workspace_retention_ms, rows,
+                                   BATCH, &err);
+
+    if (n < 0)
+        note("workspaces", &err);
+    for (int i = 0; i < n && !deadline_passed(d); i++) {
+        err = (struct err)ERR_INIT;
+        if (workspace_remove(m->o.workspaces_dir, rows[i].workspace_id, &err) < 0 ||
+            workspace_store_removed(m->db, rows[i].workspace_id, &err) < 0)
+            note("a workspace", &err);
+        else
+            r->workspaces_removed++;
+    }
+}
+
+static int64_t
+usage_of(struct manager *m, int64_t workspace_id)
+{
+    struct workspace ws = {.root_fd = -1};
+    int64_t bytes = 0;
+
+    if (workspace_open(m->o.workspaces_dir, workspace_id, &ws, NULL) < 0)
+        return 0;
+    if (workspace_usage(&ws, USAGE_ENTRIES_MAX, &bytes, NULL) < 0)
+        bytes = 0;
+    workspace_close(&ws);
+    return bytes;
+}
+
+static int64_t
+usage_of_live(struct manager *m, struct deadline d)
+{
+    struct session_query q = {.state = -1, .limit = HANDLES_MAX};
+    struct session *list = NULL;
+    struct err err = ERR_INIT;
+    size_t n = 0;
+    int64_t bytes = 0;
+    bool more;
+
+    if (session_store_list(m->db, &q, &list, &n, &more, &err) < 0) {
+        note("sessions", &err);
+        return 0;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!deadline_passed(d))
+            bytes += usage_of(m, list[i].workspace_id);
+        session_done(&list[i]);
+    }
+    free(list);
+    return bytes;
+}
+
+/* Over the bound of all workspaces together the kept ones go, the longest kept first; those of
+ * live sessions never do. Measuring walks the trees: once a minute is enough. */
+static void
+bound_workspaces(struct manager *m, struct deadline d)
+{
+    struct workspace_row rows[BATCH];
+    int64_t bytes[BATCH], total;
+    struct err err = ERR_INIT;
+    int n;
+
+    if (m->o.workspaces_max_bytes <= 0 || clock_mono_ms() - m->usage_checked_ms < USAGE_EVERY_MS)
+        return;
+    m->usage_checked_ms = clock_mono_ms();
+    n = workspace_store_kept(m->db, rows, BATCH, &err);
+    if (n < 0)
+        note("kept workspaces", &err);
+    if (n <= 0)
+        return;
+    total = usage_of_live(m, d);
+    for (int i = 0; i < n; i++) {
+        bytes[i] = deadline_passed(d) ? 0 : usage_of(m, rows[i].workspace_id);
+        total += bytes[i];
+    }
+    for (int i = 0; i < n && total > m->o.workspaces_max_bytes; i++) {
+        if (workspace_store_doom(m->db, rows[i].workspace_id, &err) < 0)
+            note("a workspace", &err);
+        total -= bytes[i];
+    }
+}
+
+static void
+retention(struct manager *m, struct deadline d, struct sweep_report *r)
+{
+    struct execution_id *ids = xcalloc(PRUNE_BATCH, sizeof *ids);
+    struct err err = ERR_INIT;
+    int64_t now = clock_wall_ms();
+    /* A result that may be asked for again by its key outlives the events' time. */
+    int64_t spools = m->o.events_retention_ms > m->o.idempotency_retention_ms
+                         ? m->o.events_retention_ms
+                         : m->o.idempotency_retention_ms;
+    int n = PRUNE_BATCH;
+
+    while (n == PRUNE_BATCH && !deadline_passed(d)) {
+        n = execution_store_prune_spools(m->db, now - spools, ids, PRUNE_BATCH, &err);
+        for (int i = 0; i < n; i++)
+            spool_remove(m->o.spool_dir, ids[i].eid);
+        r->spools_removed += n > 0 ? n : 0;
+    }
+    free(ids);
+    if (n >= 0)
+        n = execution_store_prune(m->db, now - m->o.history_retention_ms, PRUNE_BATCH, &err);
+    r->history_removed += n > 0 ? n : 0;
+    if (n >= 0)
+        n = session_store_prune_history(m->db, now - m->o.history_retention_ms, PRUNE_BATCH, &err);
+    r->history_removed += n > 0 ? n : 0;
+    if (n < 0)
+        note("retention", &err);
+}
+
+void
+upkeep_storage(struct manager *m, struct deadline d, struct sweep_report *r)
+{
+    struct err err = ERR_INIT;
+    int busy = 0;
+
+    bound_workspaces(m, d);
+    doomed(m, d, r);
+    retention(m, d, r);
+    if (clock_mono_ms() - m->optimized_ms >= OPTIMIZE_EVERY_MS) {
+        m->optimized_ms = clock_mono_ms();
+        if (db_optimize(m->db, &err) < 0)
+            note("optimize", &err);
+    }
+    err = (struct err)ERR_INIT;
+    if (db_checkpoint(m->db, &busy, &err) < 0)
+        note("checkpoint", &err);
+}
