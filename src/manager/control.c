@@ -28,7 +28,7 @@ manager_interrupt(struct manager *m, const struct caller *c, const char *name, s
     /* Whoever runs it interrupts it: only that process can tell the answer's reason, and a signal
      * from here could hit the next run. */
     r = settle_if_dead(m, s.sid, &alive, err);
-    if (r == 0 && alive) {
+    if (r >= 0 && alive) {
         r = execution_store_ask_interrupt(m->db, s.busy_execution, err);
         *ret_running = r > 0;
     }

@@ -134,7 +134,7 @@ int turn_drop_dead(struct manager *m, struct err *err);
 
 /* settle.c */
 /* The caller has the session's turn: an execution that is still unfinished belongs to a dead
- * process. Interrupts the kernel and records it aborted. */
+ * process. Interrupts the kernel and records it aborted. 1 it was so, 0 there was none, -1. */
 int settle_unfinished(struct manager *m, const struct session *s, struct err *err);
 /* The same for whoever has not the turn: does it only if nobody has it. *ret_alive: somebody has.
  */

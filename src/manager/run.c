@@ -125,7 +125,7 @@ result_of_failure(const struct run *r, const struct err *err, struct execution_r
 
 /* The code, in the runtime that is there or, when that turns out to be gone, once in a new one. */
 static void
-send(struct run *r, struct execution_result *res)
+send_code(struct run *r, struct execution_result *res)
 {
     struct wait w = {.d = deadline_in(r->m->o.start_timeout_ms), .gone = run_given_up, .ctx = r};
     struct err err = ERR_INIT;
@@ -223,7 +223,7 @@ run_code(struct run *r, struct exec_outcome *out)
     announce(r);
     r->began_ms = clock_mono_ms();
     execution_result_init(&out->result);
-    send(r, &out->result);
+    send_code(r, &out->result);
     fill_row(r, &out->result);
     tell = r->s.state_lost;
     lost = out->result.runtime_invalidated;

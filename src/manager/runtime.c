@@ -55,8 +55,8 @@ runtime_settle_quarantined(struct manager *m, const char *owner, const char *nam
 }
 
 static int
-bind(struct manager *m, struct sandbox *sb, const struct session *s,
-     const struct runtime_made *made, struct deadline d, struct err *err)
+bind_workspace(struct manager *m, struct sandbox *sb, const struct session *s,
+               const struct runtime_made *made, struct deadline d, struct err *err)
 {
     struct runtime_ref ref = {made->handle, made->kernel_session};
     char dir[PATH_MAX];
@@ -88,7 +88,7 @@ runtime_start(struct manager *m, const struct session *s, struct runtime_made *m
     }
     r = runtime_store_note(m->db, s->sid, s->generation, made->handle, made->kernel_session, err);
     if (r > 0)
-        r = bind(m, sb, s, made, d, err) < 0 ? -1 : 1;
+        r = bind_workspace(m, sb, s, made, d, err) < 0 ? -1 : 1;
     else if (r == 0)
         r = err_slug(err, ERR_CONFLICT, "session_closing", "the session was closed meanwhile");
     if (r > 0)

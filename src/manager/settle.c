@@ -21,7 +21,7 @@ settle_unfinished(struct manager *m, const struct session *s, struct err *err)
                          sb->ops->interrupt(sb, s->handle, manager_end_deadline(m), &ierr) < 0))
         log_warning("it could not be interrupted: %s", ierr.msg);
     now = manager_now(m);
-    return execution_store_abort(m->db, s->busy_execution, &now, err) < 0 ? -1 : 0;
+    return execution_store_abort(m->db, s->busy_execution, &now, err);
 }
 
 int
@@ -40,5 +40,5 @@ settle_if_dead(struct manager *m, int64_t sid, bool *ret_alive, struct err *err)
         r = settle_unfinished(m, &s, err);
     (void)lock_release(m->lock_fd, sid | LOCK_HIGH);
     session_done(&s);
-    return r < 0 ? -1 : 0;
+    return r;
 }

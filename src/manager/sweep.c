@@ -87,10 +87,10 @@ end_dead_holder(struct manager *m, int64_t sid, bool *ret_done, struct err *err)
 {
     bool alive = true;
 
-    if (settle_if_dead(m, sid, &alive, err) < 0)
-        return -1;
-    *ret_done = !alive;
-    return 0;
+    int r = settle_if_dead(m, sid, &alive, err);
+
+    *ret_done = r > 0;
+    return r < 0 ? -1 : 0;
 }
 
 static void
