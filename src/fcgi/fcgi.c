@@ -262,6 +262,9 @@ read_request(struct fcgi *f)
         drop(f);
         return 0;
     }
+    /* FCGX_Accept_r first finishes the request before this one, and with it would close the
+     * connection we have put there; the parameters' record sets the flag anew. */
+    f->r.keepConnection = 1;
     hold_signals(&old);
     int rc = FCGX_Accept_r(&f->r);
     release_signals(&old);
