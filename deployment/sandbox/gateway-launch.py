@@ -1,0 +1,149 @@
+"""The gateway's process, started by gateway-launch.sh: KIND PORT ROOT, the token on standard input."""
+import ctypes
+import os
+import shutil
+import stat
+import sys
+import threading
+import time
+
+from traitlets.config import Config
+
+KERNELS = "docsgpt-python"
+RUNTIME_MAX = 57        # a socket's path ends at 107 bytes, "/kernel-<uuid>-ipc-N" takes the rest
+SHUTDOWN_SECONDS = 2.0  # from the shutdown request to SIGTERM and SIGKILL
+REMOVE_SECONDS = 2
+PR_SET_DUMPABLE = 4
+
+
+def hide():
+    """Kernels run as the same user where there is no isolation: keep /proc/self/* from them."""
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def empty(path):
+    """Removes what is below path as far as this user may, also what a cell has locked up."""
+    try:
+        entries = list(os.scandir(path))
+    except PermissionError:
+        try:
+            os.chmod(path, 0o700)
+            entries = list(os.scandir(path))
+        except OSError:
+            return
+    except OSError:
+        return
+    for e in entries:
+        try:
+            if e.is_dir(follow_symlinks=False):
+                empty(e.path)
+                os.rmdir(e.path)
+            else:
+                os.unlink(e.path)
+        except OSError:
+            try:
+                os.chmod(path, stat.S_IRWXU)
+                os.rmdir(e.path) if e.is_dir(follow_symlinks=False) else os.unlink(e.path)
+            except OSError:
+                continue
+
+
+def remove_for_ever(trash, seen):
+    """The service cannot remove what kernels have made unreadable: that is done here, by their user.
+
+    The trash cannot be listed by this user; the workspaces that kernels were seen in are known.
+    """
+    base = os.path.dirname(trash)
+    while True:
+        time.sleep(REMOVE_SECONDS)
+        try:
+            names = os.listdir(seen)
+        except OSError:
+            continue
+        for name in names:
+            empty(os.path.join(trash, name))
+            if not os.path.lexists(os.path.join(base, name)) and not os.path.lexists(os.path.join(trash, name)):
+                try:
+                    os.unlink(os.path.join(seen, name))
+                except OSError:
+                    pass
+
+
+def common(c, runtime):
+    c.KernelSpecManager.allowed_kernelspecs = {KERNELS}
+    c.KernelSpecManager.ensure_native_kernel = False
+    c.KernelManager.shutdown_wait_time = SHUTDOWN_SECONDS
+    c.KernelManager.transport = "ipc" if len(os.fsencode(runtime)) <= RUNTIME_MAX else "tcp"
+    c.MappingKernelManager.cull_idle_timeout = 0
+    c.MappingKernelManager.default_kernel_name = KERNELS
+    # Output beyond a rate is dropped silently by default; the name of the setting moved.
+    c.ZMQChannelsWebsocketConnection.limit_rate = False
+    return c
+
+
+def server(c, token, port, root):
+    import jupyter_server
+    from jupyter_server.serverapp import ServerApp
+
+    class Server(ServerApp):
+        """Writes no files that hold the token where kernels of the same user could read them."""
+
+        def write_server_info_file(self):
+            pass
+
+        def write_browser_open_files(self):
+            pass
+
+    if int(jupyter_server.__version__.split(".")[0]) >= 2:
+        c.IdentityProvider.token = token
+    else:
+        c.ServerApp.token = token
+        c.ServerApp.limit_rate = False
+        c.ServerApp.terminals_enabled = False
+    c.ServerApp.ip = "127.0.0.1"
+    c.ServerApp.port = port
+    c.ServerApp.port_retries = 0
+    c.ServerApp.open_browser = False
+    c.ServerApp.allow_root = True
+    c.ServerApp.root_dir = root
+    c.ServerApp.jpserver_extensions = {}
+    c.ServerApp.log_level = "WARN"
+    c.ServerApp.cookie_secret = os.urandom(32)
+    Server.launch_instance(argv=[], config=c)
+
+
+def kernel_gateway(c, token, port, root):
+    from kernel_gateway.gatewayapp import KernelGatewayApp
+
+    os.chdir(root)
+    c.KernelGatewayApp.auth_token = token
+    c.KernelGatewayApp.ip = "127.0.0.1"
+    c.KernelGatewayApp.port = port
+    c.KernelGatewayApp.port_retries = 0
+    c.KernelGatewayApp.log_level = "WARN"
+    c.JupyterWebsocketPersonality.list_kernels = True
+    KernelGatewayApp.launch_instance(argv=[], config=c)
+
+
+def main():
+    kind, port, root = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    token = sys.stdin.readline().rstrip("\n")
+    if not token:
+        sys.exit("gateway-launch: no token")
+    hide()
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    runtime = os.environ["JUPYTER_RUNTIME_DIR"]
+    # Nothing of an earlier run is of use: its kernels died with it.
+    shutil.rmtree(os.path.join(runtime, "homes"), ignore_errors=True)
+    trash = os.environ.get("HUSK_TRASH", "")
+    if trash:
+        threading.Thread(target=remove_for_ever, args=(trash, os.path.join(runtime, "seen")), daemon=True).start()
+    starters = {"server": server, "kernel-gateway": kernel_gateway}
+    if kind not in starters:
+        sys.exit("gateway-launch: HUSK_GATEWAY must be server or kernel-gateway, not " + kind)
+    starters[kind](common(Config(), runtime), token, port, root)
+
+
+main()

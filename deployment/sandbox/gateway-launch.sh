@@ -1,0 +1,32 @@
+#!/bin/sh
+# Starts the gateway that Husk's workers talk to: Jupyter Server (Debian's) or Jupyter Kernel Gateway.
+#   SANDBOX_GATEWAY_AUTH_TOKEN  the token; without one nothing is started
+#   HUSK_GATEWAY                server (default) or kernel-gateway
+#   HUSK_GATEWAY_PYTHON         the interpreter that has it (default /usr/bin/python3)
+#   HUSK_GATEWAY_PORT           on 127.0.0.1 (default 8888)
+#   HUSK_GATEWAY_STATE          a private directory (default /var/lib/husk/gateway)
+#   JUPYTER_RUNTIME_DIR         connection files and sockets; short (default $HUSK_GATEWAY_STATE/run)
+#   HUSK_TRASH                  where the service puts workspaces that are to be removed, or nothing
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+token=${SANDBOX_GATEWAY_AUTH_TOKEN:-}
+if [ -z "$token" ]; then
+    echo "gateway-launch: SANDBOX_GATEWAY_AUTH_TOKEN is not set: refusing to start a gateway that anyone can use" >&2
+    exit 78
+fi
+state=${HUSK_GATEWAY_STATE:-/var/lib/husk/gateway}
+runtime=${JUPYTER_RUNTIME_DIR:-$state/run}
+python=${HUSK_GATEWAY_PYTHON:-/usr/bin/python3}
+umask 077
+mkdir -p "$state/home" "$state/root" "$runtime/homes"
+
+# The token goes by standard input: neither arguments nor the environment of anything that lives on
+# hold it.
+exec env -i PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 HOME="$state/home" \
+    JUPYTER_CONFIG_DIR="$state/home/.jupyter" JUPYTER_DATA_DIR="$state/home/.local/share/jupyter" \
+    JUPYTER_PATH="$here" JUPYTER_RUNTIME_DIR="$runtime" HUSK_TRASH="${HUSK_TRASH:-}" \
+    HUSK_KERNEL_PYTHON="${HUSK_KERNEL_PYTHON:-}" \
+    "$python" "$here/gateway-launch.py" "${HUSK_GATEWAY:-server}" "${HUSK_GATEWAY_PORT:-8888}" "$state/root" <<TOKEN
+$token
+TOKEN
