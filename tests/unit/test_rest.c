@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/cmocka_all.h"
 
 #include <string.h>
 
@@ -47,9 +43,9 @@ test_json_answer(void **state)
     struct rest_reply r;
     struct err err = ERR_INIT;
 
-    assert_int_equal(rest_call(*state, "POST", "/api/kernels", "{\"name\":\"x\"}",
-                               deadline_in(5000), &r, &err),
-                     0);
+    assert_int_equal(
+        rest_call(*state, "POST", "/api/kernels", "{\"name\":\"x\"}", deadline_in(5000), &r, &err),
+        0);
     assert_int_equal(r.status, 201);
     assert_true(r.is_json);
     assert_non_null(strstr(r.body, "docsgpt-python"));
@@ -81,9 +77,9 @@ test_error_status_keeps_body(void **state)
 {
     struct rest_reply r;
 
-    assert_int_equal(rest_call(*state, "POST", "/api/kernels/k/interrupt", NULL, deadline_in(5000),
-                               &r, NULL),
-                     0);
+    assert_int_equal(
+        rest_call(*state, "POST", "/api/kernels/k/interrupt", NULL, deadline_in(5000), &r, NULL),
+        0);
     assert_int_equal(r.status, 503);
     assert_non_null(strstr(r.body, "scripted"));
 }

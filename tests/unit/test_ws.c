@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/cmocka_all.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -232,10 +228,10 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_echo_is_quick),       cmocka_unit_test(test_large_messages_stream),
-        cmocka_unit_test(test_too_large_to_send),   cmocka_unit_test(test_several_at_once),
-        cmocka_unit_test(test_refused_upgrade),     cmocka_unit_test(test_nobody_there),
-        cmocka_unit_test(test_bad_urls),            cmocka_unit_test(test_close_while_connecting),
+        cmocka_unit_test(test_echo_is_quick),      cmocka_unit_test(test_large_messages_stream),
+        cmocka_unit_test(test_too_large_to_send),  cmocka_unit_test(test_several_at_once),
+        cmocka_unit_test(test_refused_upgrade),    cmocka_unit_test(test_nobody_there),
+        cmocka_unit_test(test_bad_urls),           cmocka_unit_test(test_close_while_connecting),
         cmocka_unit_test(test_waiting_has_an_end),
     };
 

@@ -157,7 +157,7 @@ on_event(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, s
         return 1;
     case LWS_CALLBACK_ESTABLISHED_CLIENT_HTTP:
         w->status = (int)lws_http_client_http_response(wsi);
-        return -1; /* an answer that is no upgrade */
+        return w->status == 101 ? 0 : -1; /* any other is no upgrade */
     case LWS_CALLBACK_CLIENT_RECEIVE:
         received(w, wsi, text, len);
         return 0;
