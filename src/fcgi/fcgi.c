@@ -200,7 +200,7 @@ get_pollfd(void *ctx, bool write, struct pollfd *ret)
     struct fcgi *f = ctx;
 
     *ret = (struct pollfd){f->r.ipcFd, (short)(POLLRDHUP | (write ? POLLOUT : 0)), 0};
-    return 0;
+    return 1;
 }
 
 static void

@@ -44,7 +44,8 @@ struct http_carrier {
     int64_t (*write_some)(void *ctx, const void *p, size_t n);
     /* Has the peer closed? Never blocks. */
     bool (*gone)(void *ctx);
-    /* The descriptor to poll beside others; events are POLLRDHUP, and POLLOUT if `write`. */
+    /* The descriptor to poll beside others; events are POLLRDHUP, and POLLOUT if `write`. 1 filled,
+     * 0 there is none. */
     int (*pollfd)(void *ctx, bool write, struct pollfd *ret);
     /* Breaks the connection on purpose so that the client sees a broken answer. */
     void (*break_off)(void *ctx);

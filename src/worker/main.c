@@ -102,7 +102,7 @@ publish_deadline(void *ctx, struct deadline d)
     const struct worker *w = ctx;
 
     if (w->slot)
-        score_set(w->slot, SLOT_WORKING, d);
+        atomic_store(&w->slot->deadline_ms, d.at_ms == DEADLINE_NEVER.at_ms ? 0 : d.at_ms);
 }
 
 static int

@@ -80,11 +80,9 @@ serve_one(const struct serve *s, struct err *err)
         return rc;
     if (s->slot)
         score_set(s->slot, SLOT_WORKING, x.budget);
-    log_set_request(x.req.request_id);
     api_serve(s->api, &x, x.req.path ? NULL : &target);
     fcgi_finish(s->fcgi, &x);
     http_exchange_done(&x);
-    log_set_request(NULL);
     give_memory_back();
     return 1;
 }

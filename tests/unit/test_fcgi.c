@@ -134,7 +134,7 @@ serve_some(struct http_exchange *x)
     }
     report("some %d slowest %s\n", at > 0 && at < sizeof(p), slowest < 100 ? "quick" : "slow");
     while (at < sizeof(p)) {
-        if (x->carrier->pollfd(x->carrier_ctx, true, &pfd) < 0 || poll(&pfd, 1, 5000) <= 0)
+        if (x->carrier->pollfd(x->carrier_ctx, true, &pfd) != 1 || poll(&pfd, 1, 5000) <= 0)
             return;
         n = x->carrier->write_some(x->carrier_ctx, p + at, sizeof(p) - at);
         if (n < 0)
@@ -270,7 +270,7 @@ start(void **state)
     if (server.pid == 0) {
         (void)close(report_pipe[0]);
         report_to = report_pipe[1];
-        _exit(serve_all(fd));
+        exit(serve_all(fd));
     }
     (void)close(report_pipe[1]);
     server.report_fd = report_pipe[0];
