@@ -13,6 +13,8 @@
 /* What is read and thrown away of a body that an early answer leaves behind: enough for the front
  * end to hand that answer on instead of reporting a broken connection. */
 #define DRAIN_MAX (1024 * 1024)
+/* The status that logs and counters know, as in nginx. */
+#define CLIENT_CLOSED 499
 
 int
 api_new(const struct api_options *o, struct api **ret, struct err *err)
@@ -140,6 +142,8 @@ api_serve(struct api *a, struct http_exchange *x, const struct err *target_err)
     if (a->o.publish_deadline != NULL)
         a->o.publish_deadline(a->o.ctx, x->budget);
     dispatch(&c, target_err);
+    if (x->status == 0) /* whoever asked went before there was an answer */
+        x->status = CLIENT_CLOSED;
     count(a, x, since);
     /* The route's pattern, not the path or query: those can hold what is nobody's business. */
     log_info("%s %s %d %" PRId64 " ms %" PRId64 " bytes%s", x->req.method_name,

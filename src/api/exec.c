@@ -10,6 +10,9 @@
 #include "api/sse.h"
 #include "base/log.h"
 
+/* What the spool takes as one event. */
+#define EVENT_MAX (16 * 1024 * 1024)
+
 /* POST /v1/sessions/{id}/exec: as one result, or as a stream of events. */
 struct exec_run {
     struct api_call *call;
@@ -103,7 +106,10 @@ static int
 on_render(void *ctx, const struct exec_outcome *o, bool full, struct buf *out)
 {
     const struct exec_run *run = ctx;
+    size_t max = full ? render_result_max(&run->call->api->o) : EVENT_MAX;
 
+    if (out->max > max)
+        out->max = max;
     return render_result(&run->call->api->o, &o->row, &o->result, &o->session, full, out);
 }
 
