@@ -55,6 +55,8 @@ http_renew_budget(struct http_exchange *x)
 
     if (x->budget.at_ms < d.at_ms)
         x->budget = d;
+    if (x->renewed)
+        x->renewed(x->renewed_ctx, x->budget);
 }
 
 static bool
@@ -98,16 +100,19 @@ http_add_header(struct http_exchange *x, const char *name, const char *fmt, ...)
 static int
 send_bytes(struct http_exchange *x, const void *p, size_t n)
 {
-    if (x->broken)
-        return -1;
-    if (n == 0)
-        return 0;
-    if (x->carrier->write(x->carrier_ctx, p, n, deadline_in(HTTP_STALL_MS)) < 0) {
-        x->broken = true;
-        return -1;
+    const char *at = p;
+
+    while (n > 0 && !x->broken) {
+        size_t step = n < HTTP_WRITE_STEP ? n : HTTP_WRITE_STEP;
+        if (x->carrier->write(x->carrier_ctx, at, step, deadline_in(HTTP_STALL_MS)) < 0) {
+            x->broken = true;
+            break;
+        }
+        http_renew_budget(x);
+        at += step;
+        n -= step;
     }
-    http_renew_budget(x);
-    return 0;
+    return x->broken ? -1 : 0;
 }
 
 /* Builds the head, behind it the body when there is one: one write for a small answer. */

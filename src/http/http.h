@@ -54,6 +54,7 @@ struct http_carrier {
 #define HTTP_TARGET_MAX 16384 /* bytes of a request target */
 #define HTTP_HEAD_MAX 16384   /* bytes of an answer's headers */
 #define HTTP_SMALL_BODY 32768 /* a body up to this goes out in one write with its head */
+#define HTTP_WRITE_STEP 32768 /* what is written at once; each step renews the budget */
 #define HTTP_STALL_MS 60000   /* a body that moves no byte for so long ends the request */
 
 #define HTTP_PARAMS_MAX 4
@@ -84,6 +85,9 @@ struct http_exchange {
     const struct http_carrier *carrier;
     void *carrier_ctx;
     struct deadline budget; /* made at accept; bodies renew it while bytes move */
+    /* Told of every renewal, for whoever watches over this process; NULL allowed. */
+    void (*renewed)(void *ctx, struct deadline budget);
+    void *renewed_ctx;
     /* answer */
     int status;         /* 0 until set */
     struct buf headers; /* "Name: value\r\n" lines */

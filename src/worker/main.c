@@ -101,8 +101,7 @@ publish_deadline(void *ctx, struct deadline d)
 {
     const struct worker *w = ctx;
 
-    if (w->slot)
-        atomic_store(&w->slot->deadline_ms, d.at_ms == DEADLINE_NEVER.at_ms ? 0 : d.at_ms);
+    serve_publish(w->slot, d);
 }
 
 static int

@@ -66,6 +66,24 @@ give_memory_back(void)
         (void)malloc_trim(0);
 }
 
+void
+serve_publish(struct score_slot *slot, struct deadline d)
+{
+    if (slot)
+        atomic_store(&slot->deadline_ms, d.at_ms == DEADLINE_NEVER.at_ms ? 0 : d.at_ms);
+}
+
+/* A transfer that moves puts the published deadline off; a later one, as that of an execution whose
+ * output this is, stands. */
+static void
+on_renewed(void *ctx, struct deadline budget)
+{
+    struct score_slot *slot = ctx;
+
+    if (slot && budget.at_ms > atomic_load(&slot->deadline_ms))
+        serve_publish(slot, budget);
+}
+
 /* One connection, if there still is one: 1 served, 0 nothing, -1 the socket is unusable. */
 static int
 serve_one(const struct serve *s, struct err *err)
@@ -80,6 +98,8 @@ serve_one(const struct serve *s, struct err *err)
         return rc;
     if (s->slot)
         score_set(s->slot, SLOT_WORKING, x.budget);
+    x.renewed = on_renewed;
+    x.renewed_ctx = s->slot;
     api_serve(s->api, &x, x.req.path ? NULL : &target);
     fcgi_finish(s->fcgi, &x);
     http_exchange_done(&x);

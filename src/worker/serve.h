@@ -21,6 +21,9 @@ struct serve {
     int64_t max_requests; /* 0: no bound */
 };
 
+/* Tells the master until when it may wait for this worker; a NULL slot is fine. */
+void serve_publish(struct score_slot *slot, struct deadline d);
+
 /* Serves until a signal says to end (the request in hand is finished first) or max_requests are
  * served: 0. -1: the listening socket is unusable. */
 int serve_loop(const struct serve *s, struct err *err);

@@ -111,23 +111,35 @@ t_header_injection(void **state)
 }
 
 static void
+on_renewed(void *ctx, struct deadline budget)
+{
+    if (deadline_left_ms(budget) > HTTP_STALL_MS / 2)
+        ++*(int *)ctx;
+}
+
+static void
 t_large_body_and_gone_peer(void **state)
 {
     struct fake f;
     struct http_exchange x;
     size_t n = HTTP_SMALL_BODY + 1;
     char *body = calloc(1, n);
+    int renewed = 0;
 
     (void)state;
     fake_init(&f, &x, HTTP_GET, NULL);
+    x.renewed = on_renewed;
+    x.renewed_ctx = &renewed;
+    x.budget = deadline_in(1000);
     assert_int_equal(http_send(&x, 200, "a/b", body, n), 0);
-    assert_int_equal(f.writes, 2);
+    assert_int_equal(f.writes, 3); /* the head, then two steps, each of which renews the budget */
+    assert_int_equal(renewed, 3);
     assert_memory_equal(f.out.data + f.out.len - n, body, n);
     f.gone = true;
     assert_int_equal(http_write(&x, "x", 1), -1);
     assert_true(x.broken);
     assert_int_equal(http_write(&x, "x", 1), -1);
-    assert_int_equal(f.writes, 3); /* not tried again */
+    assert_int_equal(f.writes, 4); /* not tried again */
     free(body);
     fake_done(&f, &x);
 }
