@@ -79,39 +79,43 @@ kmsg_scan_emit(const struct kmsg_scan *s, const char *p, size_t n)
         s->handler->text(s->handler->ctx, &s->head, s->stream, clean.data, clean.len);
 }
 
+/* What escapes decode to is valid: only bytes that came bare have to be checked. */
 static void
 flush_text(struct kmsg_scan *s, bool end)
 {
     size_t k = end ? s->out_len : utf8_cut(s->out, s->out_len);
 
-    if (s->out_len - k > 3)
-        k = s->out_len;
-    kmsg_scan_emit(s, s->out, k);
+    if (s->bare_high)
+        kmsg_scan_emit(s, s->out, k);
+    else if (k > 0)
+        s->handler->text(s->handler->ctx, &s->head, s->stream, s->out, k);
     memmove(s->out, s->out + k, s->out_len - k);
     s->out_len -= k;
+    s->bare_high = s->bare_high && s->out_len > 0;
 }
 
 static void
-sink_bytes(struct kmsg_scan *s, const char *p, size_t n)
+sink_word(struct kmsg_scan *s, const char *p, size_t n)
+{
+    size_t k = SCAN_WORD_MAX - s->word_len;
+
+    k = n < k ? n : k;
+    memcpy(s->word + s->word_len, p, k);
+    s->word_len += k;
+}
+
+/* A decoded character; out has room for one more than SCAN_OUT_MAX. */
+static void
+sink_char(struct kmsg_scan *s, const char *p, size_t n)
 {
     if (s->sink == SINK_WORD) {
-        size_t k = SCAN_WORD_MAX - s->word_len;
-
-        k = n < k ? n : k;
-        memcpy(s->word + s->word_len, p, k);
-        s->word_len += k;
+        sink_word(s, p, n);
+        return;
     }
-    while (s->sink == SINK_TEXT && n > 0) {
-        size_t k = SCAN_OUT_MAX - s->out_len;
-
-        k = n < k ? n : k;
-        memcpy(s->out + s->out_len, p, k);
-        s->out_len += k;
-        p += k;
-        n -= k;
-        if (s->out_len == SCAN_OUT_MAX)
-            flush_text(s, false);
-    }
+    memcpy(s->out + s->out_len, p, n);
+    s->out_len += n;
+    if (s->out_len >= SCAN_OUT_MAX)
+        flush_text(s, false);
 }
 
 static void
@@ -139,7 +143,7 @@ sink_code_point(struct kmsg_scan *s, unsigned c)
         u[3] = (char)(0x80 | (c & 0x3f));
         n = 4;
     }
-    sink_bytes(s, u, n);
+    sink_char(s, u, n);
 }
 
 /* A high surrogate whose partner did not come stands for nothing. */
@@ -207,6 +211,47 @@ sink_escape(struct kmsg_scan *s, const char *e)
 
 /* ---- strings ---- */
 
+#define EACH_BYTE(c) (UINT64_C(0x0101010101010101) * (c))
+
+static bool
+has_byte(uint64_t word, unsigned char c)
+{
+    uint64_t x = word ^ EACH_BYTE(c);
+
+    return ((x - EACH_BYTE(0x01)) & ~x & EACH_BYTE(0x80)) != 0;
+}
+
+/* A stream's text up to a quote, an escape or as far as there is room: eight bytes at a time, since
+ * most of what a kernel ever sends goes this way.  Returns how many it took. */
+static size_t
+copy_text(struct kmsg_scan *s, const char *p, size_t n)
+{
+    size_t room = SCAN_OUT_MAX - s->out_len, i = 0;
+    char *out = s->out + s->out_len;
+    uint64_t high = 0;
+
+    n = n < room ? n : room;
+    while (i + 8 <= n) {
+        uint64_t word;
+
+        memcpy(&word, p + i, 8);
+        if (has_byte(word, '"') || has_byte(word, '\\'))
+            break;
+        memcpy(out + i, &word, 8);
+        high |= word;
+        i += 8;
+    }
+    for (; i < n && p[i] != '"' && p[i] != '\\'; i++) {
+        out[i] = p[i];
+        high |= (unsigned char)p[i];
+    }
+    s->bare_high = s->bare_high || (high & EACH_BYTE(0x80)) != 0;
+    s->out_len += i;
+    if (s->out_len == SCAN_OUT_MAX)
+        flush_text(s, false);
+    return i;
+}
+
 /* The raw bytes of a string, cut when it is to be cut; a unit is kept whole or not at all. */
 static void
 keep_string(struct kmsg_scan *s, const char *p, size_t n, bool unit)
@@ -244,6 +289,7 @@ begin_string(struct kmsg_scan *s)
                s->stream != KMSG_STREAM_OTHER && !s->text_ended) {
         s->sink = SINK_TEXT;
         s->out_len = 0;
+        s->bare_high = false;
         s->streaming = true;
         buf_clear(s->keep);
     }
@@ -317,14 +363,13 @@ scan_escape(struct kmsg_scan *s, const char *p, size_t n)
     return k;
 }
 
+/* The bytes of any other string up to a quote or an escape, n > 0. */
 static size_t
-scan_string(struct kmsg_scan *s, const char *p, size_t n)
+plain_bytes(struct kmsg_scan *s, const char *p, size_t n)
 {
     const char *end = p + n, *stop;
     size_t k;
 
-    if (s->escape_len > 0)
-        return scan_escape(s, p, n);
     /* The quote found once is good until the scan passes it: no byte is looked at twice. */
     if (!s->quote || s->quote < p) {
         s->quote = memchr(p, '"', n);
@@ -333,18 +378,24 @@ scan_string(struct kmsg_scan *s, const char *p, size_t n)
     stop = memchr(p, '\\', (size_t)(s->quote - p));
     stop = stop ? stop : s->quote;
     k = (size_t)(stop - p);
-    if (k > 0) {
-        if (s->high)
-            end_surrogate(s);
-        keep_string(s, p, k, false);
-        sink_bytes(s, p, k);
-        return k;
-    }
-    if (*p == '\\')
+    keep_string(s, p, k, false);
+    if (s->sink == SINK_WORD)
+        sink_word(s, p, k);
+    return k;
+}
+
+static size_t
+scan_string(struct kmsg_scan *s, const char *p, size_t n)
+{
+    if (s->escape_len > 0 || *p == '\\')
         return scan_escape(s, p, n);
-    end_string(s);
-    keep_bytes(s, p, 1);
-    return 1;
+    if (*p == '"') {
+        end_string(s);
+        keep_bytes(s, p, 1);
+        return 1;
+    }
+    end_surrogate(s);
+    return s->sink == SINK_TEXT ? copy_text(s, p, n) : plain_bytes(s, p, n);
 }
 
 /* ---- structure ---- */

@@ -15,7 +15,7 @@
  * what is kept is parsed later; of a stream only the structure (strings and brackets) is checked.
  */
 
-#define SCAN_OUT_MAX 32768 /* text is handed on in pieces of at most this size */
+#define SCAN_OUT_MAX 32768 /* text is handed on in pieces of about this size */
 #define SCAN_WORD_MAX 255  /* member names and short values that are looked at */
 
 enum kmsg_scan_state { SCAN_STRUCTURE, SCAN_STRING, SCAN_DONE };
@@ -70,6 +70,7 @@ struct kmsg_scan {
     char word[SCAN_WORD_MAX + 1];
     size_t word_len;
     size_t out_len;
+    bool bare_high; /* out holds bytes over 0x7f that came unescaped */
     char out[SCAN_OUT_MAX + 4];
 };
 

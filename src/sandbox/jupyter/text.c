@@ -276,6 +276,28 @@ in_escape(struct text *t, char c)
     return true;
 }
 
+static bool
+is_printable_ascii(char c)
+{
+    return c >= 0x20 && c <= 0x7e;
+}
+
+/* The usual case of overwriting: a byte over a byte, as many as there are. */
+static size_t
+overwrite_ascii(struct text *t, const char *p, size_t n)
+{
+    size_t i = 0;
+
+    if (t->escape != TEXT_PLAIN)
+        return 0;
+    while (i < n && t->right_off < TEXT_LINE_MAX && t->left_len < TEXT_LINE_MAX &&
+           is_printable_ascii(p[i]) && is_printable_ascii(t->right[t->right_off])) {
+        t->left[t->left_len++] = p[i++];
+        t->right_off++;
+    }
+    return i;
+}
+
 /* Text in the middle of the line, until its end is reached. Returns how many bytes were taken. */
 static size_t
 overwrite(struct text *t, const char *p, size_t n)
@@ -283,8 +305,11 @@ overwrite(struct text *t, const char *p, size_t n)
     size_t i = 0;
 
     while (i < n && t->right_off < TEXT_LINE_MAX) {
-        size_t k;
+        size_t k = overwrite_ascii(t, p + i, n - i);
 
+        i += k;
+        if (k > 0)
+            continue;
         if (in_escape(t, p[i])) {
             i++;
             continue;
