@@ -6,7 +6,7 @@
  *
  *   p  answers "PID GENERATION SLOT"
  *   x  ends with status 3
- *   s  answers after 300 ms as p does, also when SIGTERM comes meanwhile
+ *   s  answers a space at once and 300 ms later as p does, also when SIGTERM comes meanwhile
  *   i  answers as p does and then never ends by itself
  *   h  the same, having published a deadline that is 4.8 s past
  *
@@ -81,8 +81,10 @@ serve(int fd)
         return;
     if (what == 'x')
         exit(3);
-    if (what == 's')
+    if (what == 's') {
+        (void)fd_write_all(fd, " ", 1);
         (void)poll(NULL, 0, 300);
+    }
     if (what == 'h')
         publish_past_deadline();
     if (what == 'h' || what == 'i')

@@ -189,6 +189,18 @@ send_command(const struct fixture *f, const char *sock, char what)
     return fd;
 }
 
+/* A worker has the request when this returns. */
+static int
+send_slow(const struct fixture *f, const char *sock)
+{
+    int fd = send_command(f, sock, 's');
+    char space;
+
+    assert_int_equal(fd_wait(fd, POLLIN, deadline_in(WAIT_MS)), 1);
+    assert_int_equal(fd_read_all(fd, &space, 1), 0);
+    return fd;
+}
+
 static struct answer
 receive(int fd)
 {
@@ -299,7 +311,7 @@ reload_loses_nothing(void **state)
 
     start(f);
     old = ask(f, "run/exec.sock", 'p');
-    fd = send_command(f, "run/exec.sock", 's');
+    fd = send_slow(f, "run/exec.sock");
     write_config(f, "SANDBOX_WORKERS_API=3\n");
     assert_int_equal(kill(f->master, SIGHUP), 0);
     during = ask(f, "run/exec.sock", 'p'); /* the old one is busy: a new one answers */
@@ -343,8 +355,7 @@ drain_finishes_requests_but_not_for_ever(void **state)
     write_config(f, "SANDBOX_DRAIN_TIMEOUT=700ms\n");
     start(f);
     hung = ask(f, "run/api.sock", 'i');
-    fd = send_command(f, "run/exec.sock", 's');
-    (void)poll(NULL, 0, 100); /* it is accepted: the answer is then owed */
+    fd = send_slow(f, "run/exec.sock");
     began = clock_mono_ms();
     assert_int_equal(kill(f->master, SIGTERM), 0);
     assert_true(receive(fd).pid > 0);
@@ -409,8 +420,7 @@ killed_master_takes_its_workers_along(void **state)
 
     start(f);
     idle = ask(f, "run/api.sock", 'p');
-    int fd = send_command(f, "run/exec.sock", 's');
-    (void)poll(NULL, 0, 100);
+    int fd = send_slow(f, "run/exec.sock");
     assert_int_equal(kill(f->master, SIGKILL), 0);
     (void)waitpid(f->master, NULL, 0);
     start(f); /* at once, while an old worker still answers */
