@@ -12,8 +12,9 @@
  * execution's spool: a worker may be killed at any point.
  *
  * SIGTERM and SIGINT: the request in hand is finished, then the worker ends with 0; an idle one
- * ends at once.  If the master dies the same happens.  The master in turn watches the deadline a
- * worker has published on the scoreboard and kills it five seconds later.
+ * ends at once.  If the master dies the same happens: it has asked the kernel to send SIGTERM then.
+ * The master in turn watches the deadline that a worker has published on the scoreboard, and kills
+ * the worker five seconds later.
  *
  * Started by hand (socket on stdin, none of the HUSK_* variables) it works without a scoreboard.
  */
@@ -31,7 +32,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 #define KEEP_CHANNELS 8 /* kept to kernels between requests by a worker that executes */
 
@@ -39,7 +39,6 @@ enum { EXIT_USAGE = 2 };
 
 /* What the master says in the environment (super/scoreboard.h). */
 struct contract {
-    bool supervised;    /* the master started us */
     int slot, ready_fd; /* -1: none */
     enum lane lane;
 };
@@ -79,7 +78,6 @@ read_contract(struct contract *c, struct err *err)
 
     if (env_int("HUSK_SLOT", &c->slot, err) < 0 || env_int("HUSK_READY_FD", &c->ready_fd, err) < 0)
         return -1;
-    c->supervised = c->slot >= 0;
     c->lane = LANE_API;
     if (lane && !lane_parse(lane, &c->lane))
         return err_set(err, ERR_INVALID, "environment: HUSK_LANE names no lane");
@@ -218,8 +216,6 @@ set_up(struct worker *w, const char *config, struct err *err)
     if (w->signal_fd < 0)
         return err_set(err, ERR_INTERNAL, "cannot handle signals");
     (void)signal(SIGHUP, SIG_IGN); /* the master's: it replaces its workers by itself */
-    if (w->contract.supervised)
-        (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (attach_scoreboard(w, err) < 0 || fcgi_new(STDIN_FILENO, &w->fcgi, err) < 0 ||
         make_manager(w, err) < 0 || make_api(w, err) < 0)
         return -1;
