@@ -216,7 +216,7 @@ manager_close(struct manager *m, const struct caller *c, const char *name, enum 
     bool done = false;
     int r;
 
-    manager_promise(m, deadline_left_ms(d) + m->o.sandbox.http_timeout_ms);
+    manager_promise_by(m, d, m->o.sandbox.http_timeout_ms);
     if (session_resolve(m, c, name, &s, err) < 0)
         return -1;
     a.sid = s.sid;

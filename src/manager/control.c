@@ -13,7 +13,7 @@ manager_interrupt(struct manager *m, const struct caller *c, const char *name, s
     bool alive = false;
     int r;
 
-    manager_promise(m, deadline_left_ms(d) + m->o.sandbox.http_timeout_ms * 2);
+    manager_promise_by(m, d, m->o.sandbox.http_timeout_ms * 2);
     if (session_resolve(m, c, name, &s, err) < 0)
         return -1;
     if (session_expired(m, &s)) {
@@ -77,7 +77,7 @@ manager_restart(struct manager *m, const struct caller *c, const char *name,
         w.gone = watch->gone;
         w.ctx = watch->ctx;
     }
-    manager_promise(m, deadline_left_ms(d) + m->o.start_timeout_ms);
+    manager_promise_by(m, d, m->o.start_timeout_ms);
     if (hold_take(m, c, name, &w, &s, err) < 0)
         return -1;
     sid = s.sid;

@@ -55,6 +55,7 @@ struct db_now manager_now(const struct manager *m);
 int manager_backend(struct manager *m, const char *name, struct sandbox **ret, struct err *err);
 /* Promises to be done with what comes next in ms. */
 void manager_promise(struct manager *m, int64_t ms);
+void manager_promise_by(struct manager *m, struct deadline d, int64_t more_ms);
 int64_t manager_clamp_ttl(const struct manager *m, int64_t ttl_ms);
 /* How long one attempt to end a runtime may take. */
 struct deadline manager_end_deadline(const struct manager *m);

@@ -10,6 +10,9 @@
 #include "manager/internal.h"
 #include "store/session_store.h"
 
+/* A caller without a deadline of its own is not served for ever either. */
+#define PROMISE_MAX_MS 3600000
+
 static int
 add_backend(struct manager *m, const char *name, struct sandbox *sb)
 {
@@ -57,6 +60,14 @@ manager_promise(struct manager *m, int64_t ms)
 {
     if (m->o.publish_deadline)
         m->o.publish_deadline(m->o.ctx, deadline_in(ms));
+}
+
+void
+manager_promise_by(struct manager *m, struct deadline d, int64_t more_ms)
+{
+    int64_t left = deadline_left_ms(d);
+
+    manager_promise(m, (left > PROMISE_MAX_MS ? PROMISE_MAX_MS : left) + more_ms);
 }
 
 int64_t

@@ -209,7 +209,7 @@ manager_open(struct manager *m, const struct caller *c, const struct open_reques
     if (session_name_of(r->binding, r->value, r->value_len, name, err) < 0 ||
         known_backend(m, a.backend, err) < 0)
         return -1;
-    manager_promise(m, deadline_left_ms(d) + m->o.start_timeout_ms);
+    manager_promise_by(m, d, m->o.start_timeout_ms);
     /* Before there is a row: whoever finds it in state opening and this lock free knows that its
      * opener died. */
     if (lock_try_exclusive(m->lock_fd, a.new_sid) != 1)

@@ -9,6 +9,7 @@
 #include "store/turn_store.h"
 
 #define SWEEP_TURNS 256
+#define IDLE_RETRIES 3
 
 int
 turn_busy(struct manager *m, int64_t sid, struct err *err)
@@ -125,6 +126,30 @@ still_open(struct manager *m, int64_t sid, struct err *err)
     return 0;
 }
 
+/* Somebody may have the turn for a moment without running anything (it looks for a dead holder's
+ * leavings): that is no reason to refuse. 1 got it, 0 it is really taken, -1. */
+static int
+try_patiently(struct manager *m, struct turn *t, struct wait *w, struct err *err)
+{
+    int r = try_turn(m, t, err);
+
+    for (int i = 0; r == 0 && i < IDLE_RETRIES; i++) {
+        struct session s = {0};
+
+        r = session_store_by_sid(m->db, t->sid, &s, err);
+        if (r <= 0)
+            return r;
+        r = s.busy_execution[0] ? 1 : 0;
+        session_done(&s);
+        if (r > 0)
+            return 0;
+        if (wait_step(w, err) < 0)
+            return -1;
+        r = try_turn(m, t, err);
+    }
+    return r;
+}
+
 int
 turn_take(struct manager *m, int64_t sid, struct wait *w, struct turn *ret, struct err *err)
 {
@@ -133,7 +158,7 @@ turn_take(struct manager *m, int64_t sid, struct wait *w, struct turn *ret, stru
     int r;
 
     *ret = (struct turn){.sid = sid};
-    r = try_turn(m, ret, err);
+    r = try_patiently(m, ret, w, err);
     if (r == 0 && queue(m, ret, err) < 0)
         return -1;
     w->d = deadline_min(w->d, until);
