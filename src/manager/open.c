@@ -150,18 +150,20 @@ open_named(struct manager *m, struct session_open_args *a, struct wait *w, struc
 {
     for (;;) {
         enum session_open_outcome how;
+        struct session s = {0};
         int r;
 
         a->now = manager_now(m);
-        if (session_store_open(m->db, a, &how, ret, err) < 0)
+        if (session_store_open(m->db, a, &how, &s, err) < 0)
             return -1;
-        r = step(m, a, how, ret, w, err);
+        r = step(m, a, how, &s, w, err);
         if (r > 0) {
             *ret_created = how == SESSION_OPEN_NEW;
-            session_derive(m, ret);
+            session_derive(m, &s);
+            *ret = s;
             return 0;
         }
-        session_done(ret);
+        session_done(&s);
         if (r < 0 || wait_step(w, err) < 0)
             return -1;
     }
@@ -216,7 +218,7 @@ manager_open(struct manager *m, const struct caller *c, const struct open_reques
         return err_set(err, ERR_INTERNAL, "the lock file cannot be locked");
     rc = open_named(m, &a, &w, ret, ret_created, err);
     (void)lock_release(m->lock_fd, a.new_sid);
-    if (rc == 0 && *ret_created)
+    if (rc == 0 && *ret_created) /* a DELETE that came while it was held is carried out now */
         hold_leave(m, a.new_sid);
     return rc;
 }
