@@ -12,7 +12,7 @@
 
 #define SCORE_MAGIC UINT32_C(0x4b535548) /* "HUSK" */
 #define SCORE_VERSION 1
-#define SCORE_SLOTS_MAX 4096
+#define SCORE_SLOTS_MAX 32768
 
 const double score_bucket_s[SCORE_BUCKETS - 1] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
                                                   1,     2.5,  5,     10,   60,  300};
