@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/db.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "store/sql.h"
+
+#define BACKUP_MODE 0640
+/* Lines of a check's complaint that are shown. */
+#define CHECK_LINES 20
+
+int
+db_checkpoint(struct db *db, int *ret_busy, struct err *err)
+{
+    int64_t busy;
+
+    if (sql_int(db, &busy, err, "PRAGMA wal_checkpoint(TRUNCATE)", "") < 0)
+        return -1;
+    if (ret_busy)
+        *ret_busy = busy != 0;
+    return 0;
+}
+
+int
+db_optimize(struct db *db, struct err *err)
+{
+    return sql_exec(db, "PRAGMA optimize", err);
+}
+
+void
+db_sizes(const struct db *db, int64_t *ret_db, int64_t *ret_wal)
+{
+    char wal[PATH_MAX + 4];
+    struct stat st;
+
+    (void)snprintf(wal, sizeof(wal), "%s-wal", db->path);
+    *ret_db = stat(db->path, &st) == 0 ? st.st_size : 0;
+    *ret_wal = stat(wal, &st) == 0 ? st.st_size : 0;
+}
+
+static void
+complain(struct buf *ret, const char *text, int *lines)
+{
+    if ((*lines)++ < CHECK_LINES && buf_puts(ret, text) == 0)
+        (void)buf_putc(ret, '\n');
+}
+
+int
+db_check(struct db *db, struct buf *ret, struct err *err)
+{
+    _cleanup_sql_ sqlite3_stmt *s = NULL;
+    int lines = 0;
+    int r;
+
+    for (r = sql_first(db, &s, err, "PRAGMA integrity_check", ""); r > 0;
+         r = sql_next(db, &s, err)) {
+        const char *line = (const char *)sqlite3_column_text(s, 0);
+
+        if (line && strcmp(line, "ok") != 0)
+            complain(ret, line, &lines);
+    }
+    if (r < 0)
+        return -1;
+    for (r = sql_first(db, &s, err, "PRAGMA foreign_key_check", ""); r > 0;
+         r = sql_next(db, &s, err)) {
+        char line[256];
+
+        (void)snprintf(line, sizeof(line), "%s: row %lld refers to nothing in %s",
+                       (const char *)sqlite3_column_text(s, 0),
+                       (long long)sqlite3_column_int64(s, 1),
+                       (const char *)sqlite3_column_text(s, 2));
+        complain(ret, line, &lines);
+    }
+    if (r < 0)
+        return -1;
+    if (lines)
+        return err_slug(err, ERR_INTERNAL, "database_error", "the database is damaged");
+    return 0;
+}
+
+int
+db_backup(struct db *db, const char *to_path, struct err *err)
+{
+    struct stat st;
+
+    if (lstat(to_path, &st) == 0)
+        return err_set(err, ERR_CONFLICT, "%s exists already", to_path);
+    if (sql_run(db, err, "VACUUM INTO ?", "t", to_path) < 0)
+        return err_wrap(err, "writing %s", to_path);
+    if (chmod(to_path, BACKUP_MODE) < 0)
+        return err_sys(err, ERR_INTERNAL, errno, "the mode of %s", to_path);
+    return 0;
+}

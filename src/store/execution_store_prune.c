@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/execution_store.h"
+
+#include "store/sql.h"
+
+int
+execution_store_prune_spools(struct db *db, int64_t ended_before, struct execution_id *ret, int max,
+                             struct err *err)
+{
+    sqlite3_stmt *s;
+    int n = 0, r;
+
+    for (r = sql_first(db, &s, err,
+                       "UPDATE executions SET spool_pruned = 1 WHERE eid IN"
+                       " (SELECT eid FROM executions WHERE spool_pruned = 0 AND ended_at < ?"
+                       "  ORDER BY ended_at LIMIT ?) RETURNING eid",
+                       "id", ended_before, max);
+         r > 0; r = sql_next(db, &s, err))
+        sql_text(s, 0, ret[n++].eid, sizeof(ret[0].eid));
+    return r < 0 ? -1 : n;
+}
+
+int
+execution_store_prune(struct db *db, int64_t ended_before, int max, struct err *err)
+{
+    return sql_run(db, err,
+                   "DELETE FROM executions WHERE eid IN (SELECT eid FROM executions"
+                   " WHERE ended_at < ? ORDER BY ended_at LIMIT ?)",
+                   "id", ended_before, max);
+}
+
+int
+execution_store_abort_strays(struct db *db, const struct db_now *now, struct err *err)
+{
+    return sql_run(db, err,
+                   "UPDATE executions SET reason = 'aborted', ended_at = ?1,"
+                   " duration_ms = max(0, ?1 - started_at) WHERE reason IS NULL"
+                   " AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.sid = executions.sid"
+                   "                 AND s.busy_execution = executions.eid)",
+                   "i", now->wall_ms);
+}
