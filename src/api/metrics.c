@@ -86,11 +86,9 @@ workers(struct buf *out, struct scoreboard *b)
     static const struct {
         enum slot_state state;
         const char *name;
-    } states[] = {{SLOT_STARTING, "starting"},
-                  {SLOT_IDLE, "idle"},
-                  {SLOT_WORKING, "working"},
-                  {SLOT_WAITING, "waiting"},
-                  {SLOT_DRAINING, "draining"}};
+    } states[] = {{SLOT_STARTING, "starting"}, {SLOT_IDLE, "idle"},
+                  {SLOT_WORKING, "working"},   {SLOT_WAITING, "waiting"},
+                  {SLOT_DRAINING, "draining"}, {SLOT_CLAIMED, "claimed"}};
     uint64_t in = 0, bytes_out = 0;
 
     family(out, "husk_workers", "gauge", "Workers by lane and state.");

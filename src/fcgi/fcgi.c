@@ -222,16 +222,13 @@ static const struct http_carrier carrier = {
     .break_off = break_off,
 };
 
-/* A connection, close-on-exec and with timeouts: 1, 0 none, -1 the socket is unusable. */
-static int
-take_connection(struct fcgi *f, struct err *err)
+int
+fcgi_take(struct fcgi *f, int *ret_fd, struct err *err)
 {
     int fd = accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC);
 
     if (fd >= 0) {
-        set_timeout(fd, SO_RCVTIMEO, f->io_timeout_ms);
-        set_timeout(fd, SO_SNDTIMEO, f->io_timeout_ms);
-        f->r.ipcFd = fd;
+        *ret_fd = fd;
         return 1;
     }
     switch (errno) {
@@ -321,12 +318,12 @@ parse_request(struct fcgi *f, struct http_request *r, struct err *err)
 }
 
 int
-fcgi_accept(struct fcgi *f, int64_t io_timeout_ms, struct http_exchange *x, struct err *err)
+fcgi_read(struct fcgi *f, int fd, int64_t io_timeout_ms, struct http_exchange *x, struct err *err)
 {
     f->io_timeout_ms = io_timeout_ms;
-    int rc = take_connection(f, err);
-    if (rc <= 0)
-        return rc;
+    set_timeout(fd, SO_RCVTIMEO, io_timeout_ms);
+    set_timeout(fd, SO_SNDTIMEO, io_timeout_ms);
+    f->r.ipcFd = fd;
     if (!read_request(f))
         return 0;
     fcgi_output_init(&f->out, f->r.ipcFd, f->r.requestId);

@@ -21,12 +21,21 @@ enum lane { LANE_EXEC, LANE_API, LANE_BULK, LANE_CTL, LANE_COUNT };
 const char *lane_name(enum lane l);
 int lane_parse(const char *s, enum lane *ret);
 
-enum slot_state { SLOT_EMPTY, SLOT_STARTING, SLOT_IDLE, SLOT_WORKING, SLOT_WAITING, SLOT_DRAINING };
+enum slot_state {
+    SLOT_EMPTY,
+    SLOT_STARTING,
+    SLOT_IDLE,
+    SLOT_WORKING,
+    SLOT_WAITING,
+    SLOT_DRAINING,
+    SLOT_CLAIMED /* idle, and another worker is handing it a connection (super/affinity.h) */
+};
 
 #define SCORE_METHODS 8
 #define SCORE_STATUS_CLASSES 6 /* 0 unused, 1xx … 5xx */
 #define SCORE_BUCKETS 14       /* of the duration histograms, the last is +Inf */
 #define SCORE_REASONS 13       /* enum exec_reason */
+#define SCORE_KEPT 8           /* channels a worker keeps */
 extern const double score_bucket_s[SCORE_BUCKETS - 1];
 
 struct score_histogram {
@@ -46,6 +55,7 @@ struct score_slot {
     _Atomic uint64_t executions[SCORE_REASONS];
     struct score_histogram request_time, exec_time, gateway_time;
     _Atomic uint64_t bytes_in, bytes_out;
+    _Atomic uint64_t kept[SCORE_KEPT]; /* tags of kept channels, 0 none; hints for any reader */
 };
 
 struct scoreboard;

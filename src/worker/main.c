@@ -48,6 +48,7 @@ struct worker {
     struct contract contract;
     struct scoreboard *board;
     struct score_slot *slot;
+    struct hand hand; /* lane exec only */
     struct manager *manager;
     struct fcgi *fcgi;
     struct api *api;
@@ -116,7 +117,10 @@ attach_scoreboard(struct worker *w, struct err *err)
     if (!w->slot)
         return err_set(err, ERR_INVALID, "environment: HUSK_SLOT %d is not on the scoreboard",
                        w->contract.slot);
-    return 0;
+    /* Executions alone keep channels, so only they are worth handing to who keeps one. */
+    if (w->contract.lane != LANE_EXEC)
+        return 0;
+    return hand_open(&w->hand, w->board, w->contract.slot, LANE_EXEC, w->settings.runtime_dir, err);
 }
 
 static int
@@ -229,6 +233,8 @@ tear_down(struct worker *w)
     api_free(w->api);
     manager_free(w->manager);
     fcgi_free(w->fcgi);
+    if (w->hand.board)
+        hand_close(&w->hand);
     scoreboard_free(w->board);
     if (w->signal_fd >= 0)
         (void)close(w->signal_fd);
@@ -262,6 +268,7 @@ run(struct worker *w, const char *config)
         .api = w->api,
         .manager = w->manager,
         .slot = w->slot,
+        .hand = w->hand.board ? &w->hand : NULL,
         .listen_fd = STDIN_FILENO,
         .signal_fd = w->signal_fd,
         .max_requests = w->settings.worker_requests,

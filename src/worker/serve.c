@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/sig.h"
+#include "super/affinity.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -14,9 +15,10 @@
 #define IDLE_TICK_MS 1000          /* kept channels have timers of their own */
 #define SLEEP_MAX_MS 60000         /* without any */
 #define IO_TIMEOUT_MS 60000        /* of one read or write towards the front end */
+#define HANDED_MS 500              /* for a connection to arrive from who claimed us */
 #define HEAP_SPARE_BYTES (1 << 20) /* free heap above this goes back to the system */
 
-enum wake { WAKE_NOTHING, WAKE_LISTEN, WAKE_END };
+enum wake { WAKE_NOTHING, WAKE_LISTEN, WAKE_HANDED, WAKE_END };
 
 static int
 watch(int epoll_fd, int fd, uint32_t events)
@@ -35,20 +37,22 @@ static enum wake
 sleep_idle(const struct serve *s, int epoll_fd)
 {
     struct pollfd fds[IDLE_FDS_MAX];
-    struct epoll_event ready[IDLE_FDS_MAX + 2];
+    struct epoll_event ready[IDLE_FDS_MAX + 3];
     enum wake wake = WAKE_NOTHING;
     int n_fds = manager_idle_fds(s->manager, fds, IDLE_FDS_MAX);
 
     for (int i = 0; i < n_fds; i++) /* the bits of poll and epoll are the same */
         (void)watch(epoll_fd, fds[i].fd, (uint32_t)fds[i].events);
-    int n = epoll_wait(epoll_fd, ready, IDLE_FDS_MAX + 2, n_fds > 0 ? IDLE_TICK_MS : SLEEP_MAX_MS);
+    int n = epoll_wait(epoll_fd, ready, IDLE_FDS_MAX + 3, n_fds > 0 ? IDLE_TICK_MS : SLEEP_MAX_MS);
     for (int i = 0; i < n_fds; i++)
         (void)epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fds[i].fd, NULL);
 
     for (int i = 0; i < n; i++) {
         if (ready[i].data.fd == s->signal_fd)
             wake = WAKE_END;
-        else if (ready[i].data.fd == s->listen_fd && wake != WAKE_END)
+        else if (s->hand && ready[i].data.fd == s->hand->post_fd && wake != WAKE_END)
+            wake = WAKE_HANDED;
+        else if (ready[i].data.fd == s->listen_fd && wake == WAKE_NOTHING)
             wake = WAKE_LISTEN;
     }
     if (n_fds > 0)
@@ -84,18 +88,15 @@ on_renewed(void *ctx, struct deadline budget)
         serve_publish(slot, budget);
 }
 
-/* One connection, if there still is one: 1 served, 0 nothing, -1 the socket is unusable. */
+/* Reads and answers the request of a connection: 1 served, 0 the peer went. */
 static int
-serve_one(const struct serve *s, struct err *err)
+serve_one(const struct serve *s, int conn)
 {
     struct http_exchange x;
     struct err target = ERR_INIT;
-    int rc = fcgi_accept(s->fcgi, IO_TIMEOUT_MS, &x, &target);
 
-    if (rc < 0)
-        *err = target;
-    if (rc <= 0)
-        return rc;
+    if (fcgi_read(s->fcgi, conn, IO_TIMEOUT_MS, &x, &target) <= 0)
+        return 0;
     if (s->slot)
         score_set(s->slot, SLOT_WORKING, x.budget);
     x.renewed = on_renewed;
@@ -107,13 +108,74 @@ serve_one(const struct serve *s, struct err *err)
     return 1;
 }
 
+/* One connection, if there still is one: 1 served, 0 nothing or handed on, -1 unusable. */
+static int
+accept_and_serve(const struct serve *s, struct err *err)
+{
+    int conn = -1, rc = fcgi_take(s->fcgi, &conn, err);
+
+    if (rc <= 0 || !s->hand)
+        return rc <= 0 ? rc : serve_one(s, conn);
+    uint64_t tag = hand_tag(conn);
+    if (tag != 0 && !affinity_keeps(s->slot, tag) && hand_over(s->hand, conn, tag))
+        return 0;
+    rc = serve_one(s, conn);
+    if (rc == 1 && tag != 0)
+        affinity_keep(s->hand->board, s->slot, tag);
+    return rc;
+}
+
+/* What another worker handed to us; without it (it died, or thought better of it) 0. */
+static int
+serve_handed(const struct serve *s)
+{
+    int conn = hand_receive(s->hand, HANDED_MS);
+
+    return conn < 0 ? 0 : serve_one(s, conn);
+}
+
+/*
+ * Somebody claimed us in the moment in which the listening socket woke us, and perhaps nobody else:
+ * a connection that waits there goes to any idle worker, or after the claimed one to us.
+ */
+static int
+serve_claimed(const struct serve *s, struct err *err)
+{
+    int conn = -1, rc = fcgi_take(s->fcgi, &conn, err);
+
+    if (rc < 0)
+        return -1;
+    if (rc == 1 && hand_over(s->hand, conn, 0))
+        rc = 0;
+    int served = serve_handed(s);
+    return rc == 1 ? served + serve_one(s, conn) : served;
+}
+
 static int
 set_up(const struct serve *s, int epoll_fd, struct err *err)
 {
     if (epoll_fd < 0 || watch(epoll_fd, s->signal_fd, EPOLLIN) < 0 ||
+        (s->hand && watch(epoll_fd, s->hand->post_fd, EPOLLIN) < 0) ||
         watch(epoll_fd, s->listen_fd, EPOLLIN | EPOLLEXCLUSIVE) < 0)
         return err_sys(err, ERR_INTERNAL, errno, "cannot watch the listening socket");
     return 0;
+}
+
+static bool
+is_claimed(const struct serve *s)
+{
+    return s->hand && atomic_load(&s->slot->state) == SLOT_CLAIMED;
+}
+
+static int
+on_wake(const struct serve *s, enum wake wake, struct err *err)
+{
+    if (wake != WAKE_LISTEN)
+        return serve_handed(s);
+    if (!s->slot)
+        return accept_and_serve(s, err);
+    return affinity_leave_idle(s->slot, SLOT_WORKING) ? accept_and_serve(s, err)
+                                                      : serve_claimed(s, err);
 }
 
 int
@@ -121,23 +183,28 @@ serve_loop(const struct serve *s, struct err *err)
 {
     _cleanup_close_ int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     int64_t served = 0;
+    enum wake wake = WAKE_NOTHING;
 
     if (set_up(s, epoll_fd, err) < 0)
         return -1;
-    for (;;) {
+    while (wake != WAKE_END) {
         if (s->slot)
             score_set(s->slot, SLOT_IDLE, DEADLINE_NEVER);
-        enum wake wake = sleep_idle(s, epoll_fd);
-        if (wake == WAKE_END)
-            break;
-        if (wake == WAKE_NOTHING)
-            continue;
-        int rc = serve_one(s, err);
-        if (rc < 0)
-            return -1;
-        served += rc;
-        if (sig_next(s->signal_fd) != 0 || (s->max_requests > 0 && served >= s->max_requests))
-            break;
+        do
+            wake = sleep_idle(s, epoll_fd);
+        while (wake == WAKE_NOTHING && !is_claimed(s));
+        if (wake != WAKE_END) {
+            int rc = on_wake(s, wake, err);
+            if (rc < 0)
+                return -1;
+            served += rc;
+            if (sig_next(s->signal_fd) != 0 || (s->max_requests > 0 && served >= s->max_requests))
+                wake = WAKE_END;
+        }
+        /* Leaving: what was handed to us up to this moment is served. */
+        if (wake == WAKE_END && s->hand && !affinity_leave_idle(s->slot, SLOT_DRAINING) &&
+            is_claimed(s))
+            (void)serve_handed(s);
     }
     if (s->slot)
         score_set(s->slot, SLOT_DRAINING, DEADLINE_NEVER);

@@ -7,6 +7,7 @@
 #include "fcgi/fcgi.h"
 #include "manager/manager.h"
 #include "super/scoreboard.h"
+#include "worker/hand.h"
 
 #include <stdint.h>
 
@@ -16,6 +17,7 @@ struct serve {
     struct api *api;
     struct manager *manager;
     struct score_slot *slot; /* NULL without a scoreboard */
+    struct hand *hand;       /* NULL where connections are not handed over */
     int listen_fd;
     int signal_fd;        /* readable when the worker shall end (base/sig.h) */
     int64_t max_requests; /* 0: no bound */

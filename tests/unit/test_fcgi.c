@@ -233,10 +233,10 @@ serve_all(int listen_fd)
         (void)poll(fds, 2, 10000);
         if (sig_next(signal_fd) == SIGTERM)
             break;
-        int rc = fcgi_accept(f, IO_TIMEOUT_MS, &x, &err);
+        int conn = -1, rc = fcgi_take(f, &conn, &err);
         if (rc < 0)
             return 2;
-        if (rc == 0)
+        if (rc == 0 || fcgi_read(f, conn, IO_TIMEOUT_MS, &x, &err) == 0)
             continue;
         serve_one(&x, &err);
         fcgi_finish(f, &x);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#include "super/affinity.h"
+
+uint64_t
+affinity_tag(const void *p, size_t n)
+{
+    const unsigned char *s = p;
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ s[i]) * UINT64_C(0x100000001b3);
+    return h != 0 ? h : 1;
+}
+
+bool
+affinity_keeps(const struct score_slot *s, uint64_t tag)
+{
+    for (int i = 0; i < SCORE_KEPT; i++) {
+        if (atomic_load_explicit(&s->kept[i], memory_order_relaxed) == tag)
+            return true;
+    }
+    return false;
+}
+
+void
+affinity_keep(struct scoreboard *b, struct score_slot *own, uint64_t tag)
+{
+    if (affinity_keeps(own, tag))
+        return;
+    for (int k = 0; k < scoreboard_slots(b); k++) {
+        struct score_slot *s = scoreboard_slot(b, k);
+
+        for (int i = 0; i < SCORE_KEPT; i++) {
+            uint64_t had = tag;
+            (void)atomic_compare_exchange_strong(&s->kept[i], &had, 0);
+        }
+    }
+    /* The newest first; the oldest falls out, as its channel did. */
+    for (int i = SCORE_KEPT - 1; i > 0; i--)
+        atomic_store(&own->kept[i], atomic_load(&own->kept[i - 1]));
+    atomic_store(&own->kept[0], tag);
+}
+
+void
+affinity_clear(struct score_slot *s)
+{
+    for (int i = 0; i < SCORE_KEPT; i++)
+        atomic_store(&s->kept[i], 0);
+}
+
+int
+affinity_claim(struct scoreboard *b, const struct score_slot *own, enum lane lane, uint64_t tag)
+{
+    for (int k = 0; k < scoreboard_slots(b); k++) {
+        struct score_slot *s = scoreboard_slot(b, k);
+        int32_t idle = SLOT_IDLE;
+
+        if (s != own && (tag == 0 || affinity_keeps(s, tag)) &&
+            atomic_load(&s->lane) == (int32_t)lane &&
+            atomic_compare_exchange_strong(&s->state, &idle, SLOT_CLAIMED))
+            return k;
+    }
+    return -1;
+}
+
+void
+affinity_unclaim(struct score_slot *s)
+{
+    int32_t claimed = SLOT_CLAIMED;
+
+    (void)atomic_compare_exchange_strong(&s->state, &claimed, SLOT_IDLE);
+}
+
+bool
+affinity_leave_idle(struct score_slot *own, enum slot_state state)
+{
+    int32_t idle = SLOT_IDLE;
+
+    return atomic_compare_exchange_strong(&own->state, &idle, (int32_t)state);
+}

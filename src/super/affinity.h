@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef HUSK_SUPER_AFFINITY_H
+#define HUSK_SUPER_AFFINITY_H
+
+#include "super/scoreboard.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Which worker keeps a channel for which session, on the scoreboard: a session's next request is
+ * handed to it if it is idle.  Tags are hints (a wrong one costs a new channel, nothing else), so
+ * they may be written by several; who serves is decided by one compare-and-swap on the slot's
+ * state.
+ */
+
+/* A tag of some bytes (FNV-1a); never 0. */
+uint64_t affinity_tag(const void *p, size_t n);
+
+/* Notes that this slot's worker, and no other, keeps a channel for the tag. */
+void affinity_keep(struct scoreboard *b, struct score_slot *own, uint64_t tag);
+bool affinity_keeps(const struct score_slot *s, uint64_t tag);
+/* Forgets all of a slot: its worker is new. */
+void affinity_clear(struct score_slot *s);
+
+/* Claims an idle worker of the lane, other than `own`, that keeps the tag (0: any): its slot's
+ * number, or -1. A claimed worker accepts nothing until it got the connection, or gave up waiting
+ * for it. */
+int affinity_claim(struct scoreboard *b, const struct score_slot *own, enum lane lane,
+                   uint64_t tag);
+/* Takes a claim back whose connection could not be handed over. */
+void affinity_unclaim(struct score_slot *s);
+
+/* Idle to `state`: true; false when it was claimed in the meantime. */
+bool affinity_leave_idle(struct score_slot *own, enum slot_state state);
+
+#endif

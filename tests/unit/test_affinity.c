@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "support/cmocka_all.h"
+#include "super/affinity.h"
+
+static struct scoreboard *board;
+static char path[] = "/tmp/husk-affinity-XXXXXX";
+
+static int
+set_up(void **state)
+{
+    struct err err = ERR_INIT;
+    int fd = mkstemp(path);
+    (void)state;
+    (void)close(fd);
+    assert_int_equal(scoreboard_create(path, 4, &board, &err), 0);
+    for (int i = 0; i < 4; i++)
+        score_set(scoreboard_slot(board, i), SLOT_IDLE, DEADLINE_NEVER);
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    (void)state;
+    scoreboard_free(board);
+    return unlink(path);
+}
+
+static void
+test_one_keeper_a_tag(void **state)
+{
+    struct score_slot *a = scoreboard_slot(board, 0), *b = scoreboard_slot(board, 1);
+    uint64_t tag = affinity_tag("one", 3);
+    (void)state;
+    affinity_keep(board, a, tag);
+    assert_true(affinity_keeps(a, tag));
+    affinity_keep(board, b, tag);
+    assert_false(affinity_keeps(a, tag));
+    assert_true(affinity_keeps(b, tag));
+    affinity_clear(b);
+    assert_false(affinity_keeps(b, tag));
+}
+
+static void
+test_the_oldest_falls_out(void **state)
+{
+    struct score_slot *a = scoreboard_slot(board, 0);
+    (void)state;
+    for (uint64_t t = 1; t <= SCORE_KEPT + 1; t++)
+        affinity_keep(board, a, t);
+    assert_false(affinity_keeps(a, 1));
+    assert_true(affinity_keeps(a, 2));
+    assert_true(affinity_keeps(a, SCORE_KEPT + 1));
+    affinity_clear(a);
+}
+
+static void
+test_a_claim_is_exclusive(void **state)
+{
+    struct score_slot *a = scoreboard_slot(board, 0), *b = scoreboard_slot(board, 1);
+    (void)state;
+    affinity_keep(board, b, 7);
+    assert_int_equal(affinity_claim(board, a, LANE_EXEC, 7), 1);
+    assert_int_equal(affinity_claim(board, a, LANE_EXEC, 7), -1);
+    assert_false(affinity_leave_idle(b, SLOT_WORKING));
+    affinity_unclaim(b);
+    assert_true(affinity_leave_idle(b, SLOT_WORKING));
+    assert_int_equal(affinity_claim(board, a, LANE_EXEC, 7), -1);
+    score_set(b, SLOT_IDLE, DEADLINE_NEVER);
+    assert_int_equal(affinity_claim(board, a, LANE_API, 7), -1);
+    assert_int_equal(affinity_claim(board, b, LANE_EXEC, 7), -1);
+    int any = affinity_claim(board, a, LANE_EXEC, 0);
+    assert_true(any > 0);
+    affinity_unclaim(scoreboard_slot(board, any));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_keeper_a_tag),
+        cmocka_unit_test(test_the_oldest_falls_out),
+        cmocka_unit_test(test_a_claim_is_exclusive),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down) != 0;
+}
