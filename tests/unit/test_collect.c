@@ -456,6 +456,22 @@ t_clear_output(void **state)
         strstr(f->events.data, "clear:{\"wait\":false}\nout:one\nclear:{\"wait\":true}"));
 }
 
+/* Help shown in a pager comes with the reply. */
+static void
+t_page(void **state)
+{
+    struct fixture *f = *state;
+
+    run(f, "execute_reply",
+        "{\"status\":\"ok\",\"payload\":[{\"source\":\"page\",\"data\":{\"text/plain\":\"help\"},"
+        "\"start\":0},{\"source\":\"set_next_input\",\"text\":\"x\"},7,{\"source\":null}]}");
+    collect_take(f->c, &f->result);
+    assert_int_equal(f->result.n_displays, 1);
+    assert_string_equal(f->result.displays[0].data, "{\"text/plain\":\"help\"}");
+    assert_int_equal(f->n_events, 1);
+    assert_true(f->result.ok);
+}
+
 /* What was too large for everything is told, in its place. */
 static void
 t_oversize(void **state)
@@ -522,6 +538,7 @@ main(void)
         TEST(t_updates),
         TEST(t_clear_output),
         TEST(t_oversize),
+        TEST(t_page),
         cmocka_unit_test(t_no_sink),
     };
 

@@ -12,6 +12,7 @@
 #include "sandbox/jupyter/text.h"
 
 #define UPDATE_COPIES_MAX 16 /* displays of one id that an update changes */
+#define PAGES_MAX 16         /* pages that a reply shows */
 
 struct collect {
     struct collect_options o;
@@ -231,6 +232,26 @@ on_error(struct collect *c, const struct kmsg *m)
     set_error(c, &f);
 }
 
+/* What IPython shows in a pager (help by "name?") comes in the reply: it is a display for us. */
+static void
+show_pages(struct collect *c, const struct kmsg *reply)
+{
+    json_val payload = json_member(reply->content, "payload");
+
+    if (json_type(payload) != JSON_ARRAY)
+        return;
+    for (size_t i = 0; i < json_length(payload) && i < PAGES_MAX; i++) {
+        struct kmsg page = *reply;
+        const char *source;
+
+        page.head.type = KMSG_DISPLAY_DATA;
+        page.content = json_item(payload, i);
+        source = json_cstring(json_member(page.content, "source"));
+        if (source && strcmp(source, "page") == 0)
+            on_rich(c, &page);
+    }
+}
+
 static void
 on_reply(struct collect *c, const struct kmsg *m)
 {
@@ -243,6 +264,7 @@ on_reply(struct collect *c, const struct kmsg *m)
     failure_done(&c->reply_error);
     if (!c->reply_ok && !c->aborted)
         failure_read(&c->reply_error, m->content);
+    show_pages(c, m);
 }
 
 void
