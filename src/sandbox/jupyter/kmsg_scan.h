@@ -20,16 +20,17 @@
 
 enum kmsg_scan_state { SCAN_STRUCTURE, SCAN_STRING, SCAN_DONE };
 
-enum kmsg_scan_member { /* names that mean something, at depth 1 and 2 */
-                        MEMBER_OTHER,
-                        MEMBER_HEADER,
-                        MEMBER_PARENT,
-                        MEMBER_CONTENT,
-                        MEMBER_MSG_TYPE,
-                        MEMBER_SESSION,
-                        MEMBER_MSG_ID,
-                        MEMBER_NAME,
-                        MEMBER_TEXT
+/* Names that mean something, at depth 1 and 2. */
+enum kmsg_scan_member {
+    MEMBER_OTHER,
+    MEMBER_HEADER,
+    MEMBER_PARENT,
+    MEMBER_CONTENT,
+    MEMBER_MSG_TYPE,
+    MEMBER_SESSION,
+    MEMBER_MSG_ID,
+    MEMBER_NAME,
+    MEMBER_TEXT
 };
 
 enum kmsg_scan_sink { SINK_NONE, SINK_WORD, SINK_TEXT }; /* where a string's characters go */
