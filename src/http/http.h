@@ -106,7 +106,8 @@ const char *http_header(const struct http_exchange *x, const char *lower_name);
 /* The value of a query parameter, NULL if absent. */
 const char *http_query(const struct http_exchange *x, const char *name, size_t *ret_len);
 
-/* Splits and decodes the target (REQUEST_URI): path and query; ERR_INVALID "bad_request_target"
+/* Splits and decodes the target (REQUEST_URI): path and query; ERR_LIMIT "uri_too_long" (over
+ * HTTP_TARGET_MAX), ERR_INVALID "bad_request_target"
  * (bad percent sequences, NUL in a query, too many parameters, duplicates). '+' is a space in
  * queries only. */
 int http_parse_target(struct http_request *r, const char *target, struct err *err);

@@ -116,7 +116,9 @@ http_parse_target(struct http_request *r, const char *target, struct err *err)
     size_t path_n = strcspn(target, "?");
 
     if (n > HTTP_TARGET_MAX)
-        return refuse(err, "is longer than 16384 bytes");
+        return err_slug(err, ERR_LIMIT, "uri_too_long",
+                        "The request target has %zu bytes; at most %d are taken.", n,
+                        HTTP_TARGET_MAX);
     if (target[0] != '/')
         return refuse(err, "does not begin with a slash");
     for (size_t i = 0; i < n; i++) {

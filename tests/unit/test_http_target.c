@@ -94,6 +94,7 @@ t_longest(void **state)
 {
     char *s = malloc(HTTP_TARGET_MAX + 2);
     struct http_request r;
+    struct err err = ERR_INIT;
 
     (void)state;
     memset(s, 'a', HTTP_TARGET_MAX + 1);
@@ -103,7 +104,10 @@ t_longest(void **state)
     http_request_done(&r);
     s[HTTP_TARGET_MAX] = 'a';
     s[HTTP_TARGET_MAX + 1] = '\0';
-    refused(s);
+    memset(&r, 0, sizeof(r));
+    assert_int_equal(http_parse_target(&r, s, &err), -1);
+    assert_int_equal(err.code, ERR_LIMIT);
+    assert_string_equal(err.slug, "uri_too_long");
     free(s);
 }
 
