@@ -42,7 +42,7 @@ CREATE TABLE sessions (
   busy_pid          INTEGER,
   holder_pid        INTEGER NOT NULL DEFAULT 0,
   labels            TEXT NOT NULL DEFAULT '{}'
-                    CHECK (length(CAST(labels AS BLOB)) <= 40000 AND json_valid(labels)),
+                    CHECK (length(CAST(labels AS BLOB)) <= 40000),
   state_lost        INTEGER NOT NULL DEFAULT 0 CHECK (state_lost IN (0, 1)),
   files_kept        INTEGER NOT NULL DEFAULT 0 CHECK (files_kept IN (0, 1)),
   close_reason      TEXT CHECK (close_reason IN ('closed', 'expired', 'evicted', 'lost')),
