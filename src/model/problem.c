@@ -31,6 +31,10 @@ static const struct problem table[] = {
      "The path or query is badly percent-encoded, repeats a parameter or holds one too many."},
     {"bad_header", 400, "Bad header",
      "A header's value cannot be understood; the detail names it."},
+    {"bad_tls", 400, "TLS needed",
+     "The request came without TLS to a port that needs it, or with a client certificate that is "
+     "not "
+     "accepted."},
     {"body_incomplete", 400, "Body incomplete",
      "The connection ended before the announced length was read. Nothing was changed."},
     {"digest_mismatch", 400, "Digest mismatch",

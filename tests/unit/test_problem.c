@@ -20,6 +20,9 @@ t_every_row_is_complete_and_unique(void **state)
         assert_true(t[i].status >= 400 && t[i].status < 600);
         assert_true(strlen(t[i].title) > 0 && t[i].title[strlen(t[i].title) - 1] != '.');
         assert_true(strlen(t[i].help) > 0 && t[i].help[strlen(t[i].help) - 1] == '.');
+        /* nginx's configuration and JSON hold them as they are. */
+        assert_null(strpbrk(t[i].title, "\"\\$'"));
+        assert_null(strpbrk(t[i].help, "\"\\$"));
         assert_int_equal(strspn(t[i].slug, "abcdefghijklmnopqrstuvwxyz_"), strlen(t[i].slug));
         assert_ptr_equal(problem_find(t[i].slug), &t[i]); /* the first of its name */
         if (i > 0)

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef HUSK_CTL_CTL_H
+#define HUSK_CTL_CTL_H
+
+#include "conf/settings.h"
+#include "json/writer.h"
+#include "manager/manager.h"
+#include "manager/manager_settings.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* One call of huskctl: the command line, taken apart, and what commands share. */
+#define CTL_OPTIONS_MAX 8
+#define CTL_OUT_MAX (64u * 1024 * 1024)
+
+struct ctl_option {
+    const char *name;
+    const char *arg; /* what the value is called; NULL: the option takes none */
+    const char *help;
+};
+
+struct ctl {
+    const char *config;
+    struct settings settings;
+    const struct ctl_option *options; /* of the command; ends with a NULL name */
+    const char *values[CTL_OPTIONS_MAX];
+    const char *operand; /* or NULL */
+    struct buf out;      /* printed when the command ends well */
+    struct manager_paths paths;
+};
+
+struct ctl_command {
+    const char *name;    /* "session list" */
+    const char *operand; /* what it needs, or NULL */
+    const char *help;
+    const struct ctl_option *options;
+    /* 0, or -1 with err. May return 1: it has printed why, the exit status is 1. */
+    int (*run)(struct ctl *c, struct err *err);
+};
+
+extern const struct ctl_command status_commands[], session_commands[], key_commands[],
+    db_commands[], config_commands[], doctor_commands[];
+
+/* The value of an option, "" for one without; NULL if it was not given. */
+const char *ctl_value(const struct ctl *c, const char *name);
+
+/* A manager over the settings. */
+int ctl_manager(struct ctl *c, struct manager **ret, struct err *err);
+/* The operator: sees everything. */
+struct caller ctl_caller(const struct ctl *c);
+
+static inline void
+ctl_manager_free(struct manager **m)
+{
+    manager_free(*m);
+}
+#define _cleanup_manager_ _cleanup_(ctl_manager_free)
+
+/* A wall-clock time for a table: RFC 3339, "-" for 0. */
+const char *ctl_time(int64_t wall_ms, char out[CLOCK_RFC3339_SIZE]);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#include "ctl/ctl.h"
+
+#include "store/db.h"
+#include "store/migrate.h"
+
+static void
+close_db(struct db **db)
+{
+    db_close(*db);
+}
+
+static int
+open_db(struct ctl *c, unsigned flags, struct db **ret, struct err *err)
+{
+    return db_open(settings_path(&c->settings, "db", c->paths.db), flags, ret, err);
+}
+
+static int
+run_migrate(struct ctl *c, struct err *err)
+{
+    _cleanup_(close_db) struct db *db = NULL;
+    int applied = 0;
+    if (open_db(c, DB_CREATE, &db, err) < 0 || migrate_apply(db, &applied, err) < 0)
+        return -1;
+    (void)buf_printf(&c->out, "%s is at version %d (%d steps applied)\n", c->paths.db,
+                     migrate_target(), applied);
+    return 0;
+}
+
+static int
+run_check(struct ctl *c, struct err *err)
+{
+    _cleanup_(close_db) struct db *db = NULL;
+    _cleanup_buf_ struct buf said = BUF_INIT(64 * 1024);
+    if (open_db(c, 0, &db, err) < 0 || db_ping(db, err) < 0)
+        return -1;
+    if (db_check(db, &said, err) < 0)
+        return said.len ? err_set(err, ERR_INTERNAL, "%s is damaged: %.300s", c->paths.db,
+                                  buf_str(&said))
+                        : -1;
+    (void)buf_printf(&c->out, "%s is whole, at version %d\n", c->paths.db, migrate_target());
+    return 0;
+}
+
+static int
+run_backup(struct ctl *c, struct err *err)
+{
+    _cleanup_(close_db) struct db *db = NULL;
+    if (open_db(c, 0, &db, err) < 0 || db_backup(db, c->operand, err) < 0)
+        return -1;
+    (void)buf_printf(&c->out, "%s is written\n", c->operand);
+    return 0;
+}
+
+const struct ctl_command db_commands[] = {
+    {"db migrate", NULL, "Make the database, or bring it to this program's version", NULL,
+     run_migrate},
+    {"db check", NULL, "Check the database's integrity", NULL, run_check},
+    {"db backup", "FILE", "Copy the database, whole, while it is in use", NULL, run_backup},
+    {NULL, NULL, NULL, NULL, NULL},
+};

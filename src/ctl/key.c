@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include "ctl/ctl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/num.h"
+
+static const struct {
+    const char *name;
+    enum key_scope scope;
+} scopes[] = {{"read", KEY_READ}, {"execute", KEY_EXECUTE}, {"admin", KEY_ADMIN}};
+#define SCOPES (sizeof(scopes) / sizeof(scopes[0]))
+
+/* "execute", "read,admin" … */
+static int
+parse_scopes(const char *text, unsigned *ret, struct err *err)
+{
+    unsigned all = 0;
+    for (const char *p = text;; p++) {
+        size_t n = strcspn(p, ","), i = 0;
+        while (i < SCOPES && (strlen(scopes[i].name) != n || memcmp(scopes[i].name, p, n) != 0))
+            i++;
+        if (i == SCOPES)
+            return err_set(err, ERR_INVALID, "--scope is read, execute or admin, not \"%.*s\"",
+                           n > 40 ? 40 : (int)n, p);
+        all |= scopes[i].scope;
+        p += n;
+        if (!*p)
+            break;
+    }
+    *ret = all;
+    return 0;
+}
+
+static void
+scopes_text(unsigned set, struct buf *out)
+{
+    size_t before = out->len;
+    for (size_t i = 0; i < SCOPES; i++)
+        if (set & scopes[i].scope)
+            (void)buf_printf(out, "%s%s", out->len > before ? "," : "", scopes[i].name);
+}
+
+static int
+run_create(struct ctl *c, struct err *err)
+{
+    const char *owner = ctl_value(c, "owner"), *scope = ctl_value(c, "scope"),
+               *expires = ctl_value(c, "expires"), *note = ctl_value(c, "note");
+    unsigned set = KEY_EXECUTE;
+    int64_t lives_ms = 0;
+    if (!owner)
+        return err_set(err, ERR_INVALID, "--owner OWNER is missing");
+    if (strlen(owner) > OWNER_MAX)
+        return err_set(err, ERR_LIMIT, "--owner may be %d bytes long", OWNER_MAX);
+    if (scope && parse_scopes(scope, &set, err) < 0)
+        return -1;
+    if (expires && (num_duration_ms(expires, strlen(expires), &lives_ms) != 1 || lives_ms <= 0))
+        return err_set(err, ERR_INVALID, "--expires is a duration such as 30days or 12h");
+    _cleanup_manager_ struct manager *m = NULL;
+    struct key_info info;
+    char token[KEY_TOKEN_SIZE];
+    if (ctl_manager(c, &m, err) < 0 ||
+        manager_key_create(m, owner, set, lives_ms ? clock_wall_ms() + lives_ms : 0,
+                           note ? note : "", token, &info, err) < 0)
+        return -1;
+    if (ctl_value(c, "quiet"))
+        (void)buf_printf(&c->out, "%s\n", token);
+    else
+        (void)buf_printf(&c->out, "key:   %s\nid:    %s\nowner: %s\nThe key is shown this once.\n",
+                         token, info.key_id, owner);
+    explicit_bzero(token, sizeof(token));
+    return 0;
+}
+
+static void
+put_key(struct json_writer *w, const struct key_info *k)
+{
+    jw_object(w, NULL);
+    jw_string(w, "key_id", k->key_id);
+    jw_string(w, "owner", k->owner);
+    jw_array(w, "scopes");
+    for (size_t i = 0; i < SCOPES; i++)
+        if (k->scopes & scopes[i].scope)
+            jw_string(w, NULL, scopes[i].name);
+    jw_end_array(w);
+    jw_string(w, "note", k->note);
+    jw_time(w, "created_at", k->created_at);
+    jw_time(w, "expires_at", k->expires_at);
+    jw_time(w, "revoked_at", k->revoked_at);
+    jw_time(w, "last_used_at", k->last_used_at);
+    jw_end_object(w);
+}
+
+static void
+put_key_row(struct buf *out, const struct key_info *k)
+{
+    char expires[CLOCK_RFC3339_SIZE], used[CLOCK_RFC3339_SIZE];
+    struct buf set = BUF_INIT(64);
+    scopes_text(k->scopes, &set);
+    (void)buf_printf(out, "%-18s %-16s %-20s %-24s %-24s %s\n", k->key_id, k->owner, buf_str(&set),
+                     k->revoked_at ? "revoked" : ctl_time(k->expires_at, expires),
+                     ctl_time(k->last_used_at, used), k->note);
+    buf_done(&set);
+}
+
+static int
+run_list(struct ctl *c, struct err *err)
+{
+    _cleanup_manager_ struct manager *m = NULL;
+    _cleanup_free_ struct key_info *keys = NULL;
+    size_t n = 0;
+    if (ctl_manager(c, &m, err) < 0 || manager_key_list(m, &keys, &n, err) < 0)
+        return -1;
+    if (!ctl_value(c, "json")) {
+        (void)buf_printf(&c->out, "%-18s %-16s %-20s %-24s %-24s %s\n", "ID", "OWNER", "SCOPES",
+                         "EXPIRES", "LAST USED", "NOTE");
+        for (size_t i = 0; i < n; i++)
+            put_key_row(&c->out, &keys[i]);
+        return 0;
+    }
+    struct json_writer w;
+    jw_init(&w, &c->out);
+    jw_object(&w, NULL);
+    jw_array(&w, "keys");
+    for (size_t i = 0; i < n; i++)
+        put_key(&w, &keys[i]);
+    jw_end_array(&w);
+    jw_end_object(&w);
+    (void)buf_putc(&c->out, '\n');
+    return 0;
+}
+
+static int
+run_revoke(struct ctl *c, struct err *err)
+{
+    _cleanup_manager_ struct manager *m = NULL;
+    if (ctl_manager(c, &m, err) < 0 || manager_key_revoke(m, c->operand, err) < 0)
+        return -1;
+    (void)buf_printf(&c->out, "%s is revoked\n", c->operand);
+    return 0;
+}
+
+static const struct ctl_option create_options[] = {
+    {"owner", "OWNER", "whose key (needed)"},
+    {"scope", "LIST", "read, execute (the default), admin, or several with commas"},
+    {"expires", "DURATION", "how long it is good, such as 30days; without: for ever"},
+    {"note", "TEXT", "what it is for"},
+    {"quiet", NULL, "print the key alone"},
+    {NULL, NULL, NULL},
+};
+
+static const struct ctl_option list_options[] = {
+    {"json", NULL, "as one JSON object"},
+    {NULL, NULL, NULL},
+};
+
+const struct ctl_command key_commands[] = {
+    {"key create", NULL, "Make an API key; it is shown this once", create_options, run_create},
+    {"key list", NULL, "List the keys (never the secrets)", list_options, run_list},
+    {"key revoke", "KEY_ID", "Revoke a key at once", NULL, run_revoke},
+    {NULL, NULL, NULL, NULL, NULL},
+};

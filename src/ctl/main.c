@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* huskctl: the operator's command. */
+#include "ctl/ctl.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/sig.h"
+
+#define DEFAULT_CONFIG "/etc/husk/husk.conf"
+
+enum { EXIT_USAGE = 2 };
+
+static const struct ctl_command *const groups[] = {
+    status_commands, session_commands, key_commands, db_commands, config_commands, doctor_commands,
+};
+#define GROUPS (sizeof(groups) / sizeof(groups[0]))
+
+static void
+print_help(void)
+{
+    puts("usage: huskctl [--config FILE] COMMAND [OPTION]...\n\nCommands:");
+    for (size_t g = 0; g < GROUPS; g++)
+        for (const struct ctl_command *c = groups[g]; c->name; c++) {
+            char left[64];
+            snprintf(left, sizeof(left), "%s%s%s", c->name, c->operand ? " " : "",
+                     c->operand ? c->operand : "");
+            printf("  %-22s %s\n", left, c->help);
+        }
+    puts("\nOptions:\n"
+         "  --config FILE          settings (default: the file named by HUSK_CONFIG, else\n"
+         "                         " DEFAULT_CONFIG ")\n"
+         "  --help                 this text; behind a command, that command's\n"
+         "  --version              the version");
+}
+
+static void
+print_command_help(const struct ctl_command *c)
+{
+    printf("usage: huskctl %s%s%s%s\n%s.\n", c->name, c->options ? " [OPTION]..." : "",
+           c->operand ? " " : "", c->operand ? c->operand : "", c->help);
+    for (const struct ctl_option *o = c->options; o && o->name; o++) {
+        char left[64];
+        snprintf(left, sizeof(left), "--%s%s%s", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
+        printf("  %-22s %s\n", left, o->help);
+    }
+}
+
+const char *
+ctl_value(const struct ctl *c, const char *name)
+{
+    for (size_t i = 0; c->options && c->options[i].name; i++)
+        if (strcmp(c->options[i].name, name) == 0)
+            return c->values[i];
+    return NULL;
+}
+
+/* Is it "--name", "--name=…" (then *ret_value is behind the '=')? */
+static bool
+is_option(const char *arg, const char *name, const char **ret_value)
+{
+    size_t n = strlen(name);
+    if (strncmp(arg, "--", 2) != 0 || strncmp(arg + 2, name, n) != 0)
+        return false;
+    *ret_value = arg[n + 2] == '=' ? arg + n + 3 : NULL;
+    return arg[n + 2] == '=' || arg[n + 2] == '\0';
+}
+
+/* Takes the value of an option that wants one: behind the '=' or the next argument. */
+static int
+option_value(const char *name, char ***argv, const char **value, struct err *err)
+{
+    if (!*value)
+        *value = *++*argv;
+    if (!*value || !**value)
+        return err_set(err, ERR_INVALID, "--%s needs a value", name);
+    return 0;
+}
+
+static int
+parse_option(struct ctl *c, char ***argv, struct err *err)
+{
+    const char *arg = **argv, *value;
+    for (size_t i = 0; c->options && c->options[i].name; i++) {
+        const struct ctl_option *o = &c->options[i];
+        if (!is_option(arg, o->name, &value))
+            continue;
+        if (!o->arg && value)
+            return err_set(err, ERR_INVALID, "--%s takes no value", o->name);
+        if (o->arg && option_value(o->name, argv, &value, err) < 0)
+            return -1;
+        c->values[i] = value ? value : "";
+        return 0;
+    }
+    if (is_option(arg, "config", &value))
+        return option_value("config", argv, &value, err) < 0 ? -1 : (c->config = value, 0);
+    return err_set(err, ERR_INVALID, "unknown option %.80s", arg);
+}
+
+/* The command that the words at argv name: two of them, or one. */
+static const struct ctl_command *
+find_command(char ***argv)
+{
+    for (size_t g = 0; g < GROUPS; g++)
+        for (const struct ctl_command *c = groups[g]; c->name; c++) {
+            const char *space = strchr(c->name, ' ');
+            size_t first = space ? (size_t)(space - c->name) : strlen(c->name);
+            if (strlen((*argv)[0]) != first || strncmp((*argv)[0], c->name, first) != 0)
+                continue;
+            if (space && (!(*argv)[1] || strcmp((*argv)[1], space + 1) != 0))
+                continue;
+            *argv += space ? 2 : 1;
+            return c;
+        }
+    return NULL;
+}
+
+static int
+parse_arguments(struct ctl *c, const struct ctl_command *command, char **argv, struct err *err)
+{
+    for (; *argv; argv++) {
+        if ((*argv)[0] == '-' && (*argv)[1]) {
+            if (parse_option(c, &argv, err) < 0)
+                return -1;
+        } else if (command->operand && !c->operand) {
+            c->operand = *argv;
+        } else {
+            return err_set(err, ERR_INVALID, "unexpected \"%.80s\"", *argv);
+        }
+    }
+    if (command->operand && !c->operand)
+        return err_set(err, ERR_INVALID, "%s is missing", command->operand);
+    return 0;
+}
+
+struct caller
+ctl_caller(const struct ctl *c)
+{
+    struct caller who = {.admin = true};
+    const char *owner = ctl_value(c, "owner");
+    snprintf(who.owner, sizeof(who.owner), "%s", owner ? owner : "");
+    return who;
+}
+
+int
+ctl_manager(struct ctl *c, struct manager **ret, struct err *err)
+{
+    struct manager_options o;
+    manager_options_of(&c->settings, &c->paths, &o);
+    return manager_new(&o, ret, err);
+}
+
+const char *
+ctl_time(int64_t wall_ms, char out[CLOCK_RFC3339_SIZE])
+{
+    if (!wall_ms)
+        return "-";
+    clock_rfc3339(wall_ms, out);
+    return out;
+}
+
+static int
+fail(const struct err *err, int status)
+{
+    fprintf(stderr, "huskctl: %s\n", err->msg);
+    return status;
+}
+
+static int
+run(const struct ctl_command *command, struct ctl *c)
+{
+    struct err err = ERR_INIT;
+    if (settings_load(c->config, &c->settings, &err) < 0)
+        return fail(&err, EXIT_FAILURE);
+    log_init("huskctl", LOG_LEVEL_WARNING, c->settings.log_json);
+    buf_init(&c->out, CTL_OUT_MAX);
+    int rc = command->run(c, &err);
+    if (rc >= 0)
+        rc = buf_check(&c->out, "the output", &err) < 0 ? -1 : rc;
+    if (rc >= 0 && fd_write_all(STDOUT_FILENO, buf_str(&c->out), c->out.len) < 0)
+        rc = err_sys(&err, ERR_INTERNAL, errno, "cannot write the output");
+    buf_done(&c->out);
+    settings_done(&c->settings);
+    return rc < 0 ? fail(&err, EXIT_FAILURE) : rc;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct ctl c = {.config = getenv("HUSK_CONFIG")};
+    struct err err = ERR_INIT;
+    const char *value;
+    if (!c.config || !*c.config)
+        c.config = DEFAULT_CONFIG;
+    sig_ignore_pipe();
+    for (argv += argc > 0; *argv && **argv == '-'; argv++) {
+        if (strcmp(*argv, "--help") == 0 || strcmp(*argv, "-h") == 0)
+            return print_help(), EXIT_SUCCESS;
+        if (strcmp(*argv, "--version") == 0)
+            return puts("huskctl " PACKAGE_VERSION) < 0;
+        if (!is_option(*argv, "config", &value)) {
+            err_set(&err, ERR_INVALID, "unknown option %.80s (see huskctl --help)", *argv);
+            return fail(&err, EXIT_USAGE);
+        }
+        if (option_value("config", &argv, &value, &err) < 0)
+            return fail(&err, EXIT_USAGE);
+        c.config = value;
+    }
+    const struct ctl_command *command = *argv ? find_command(&argv) : NULL;
+    if (!command) {
+        err_set(&err, ERR_INVALID, "%s; see huskctl --help",
+                *argv ? "unknown command" : "no command");
+        return fail(&err, EXIT_USAGE);
+    }
+    for (char **a = argv; *a; a++)
+        if (strcmp(*a, "--help") == 0)
+            return print_command_help(command), EXIT_SUCCESS;
+    c.options = command->options;
+    if (parse_arguments(&c, command, argv, &err) < 0)
+        return fail(&err, EXIT_USAGE);
+    return run(command, &c);
+}

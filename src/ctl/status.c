@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+#include "ctl/ctl.h"
+
+#include <inttypes.h>
+
+#include "super/scoreboard.h"
+
+static const char *const slot_states[] = {
+    [SLOT_EMPTY] = "empty",     [SLOT_STARTING] = "starting", [SLOT_IDLE] = "idle",
+    [SLOT_WORKING] = "working", [SLOT_WAITING] = "waiting",   [SLOT_DRAINING] = "draining",
+};
+
+/* One worker, copied out of its slot. */
+struct worker_line {
+    int pid;
+    enum lane lane;
+    enum slot_state state;
+    int64_t since_ms; /* how long in this state */
+    uint64_t requests;
+};
+
+/* 1 a worker is there, 0 not. */
+static int
+read_slot(struct scoreboard *b, int i, struct worker_line *ret)
+{
+    struct score_slot *s = scoreboard_slot(b, i);
+    int state = atomic_load(&s->state), lane = atomic_load(&s->lane);
+    if (state <= SLOT_EMPTY || state > SLOT_DRAINING || lane < 0 || lane >= LANE_COUNT)
+        return 0;
+    *ret = (struct worker_line){.pid = atomic_load(&s->pid),
+                                .lane = (enum lane)lane,
+                                .state = (enum slot_state)state,
+                                .since_ms = clock_mono_ms() - atomic_load(&s->since_ms),
+                                .requests = atomic_load(&s->requests)};
+    return ret->pid > 0;
+}
+
+static void
+print_json(struct ctl *c, struct scoreboard *b, const struct manager_stats *m)
+{
+    struct json_writer w;
+    struct worker_line l;
+    jw_init(&w, &c->out);
+    jw_object(&w, NULL);
+    jw_object(&w, "sessions");
+    for (int s = SESSION_OPENING; s <= SESSION_COLD; s++)
+        jw_i64(&w, session_state_name((enum session_state)s), m->sessions[s]);
+    jw_end_object(&w);
+    jw_object(&w, "runtimes");
+    jw_i64(&w, "live", m->runtimes_live);
+    jw_i64(&w, "starting", m->runtimes_starting);
+    jw_i64(&w, "quarantined", m->runtimes_quarantined);
+    jw_i64(&w, "max", c->settings.max_sessions);
+    jw_end_object(&w);
+    jw_i64(&w, "waiting_turns", m->waiting_turns);
+    jw_object(&w, "workspaces");
+    jw_i64(&w, "all", m->workspaces);
+    jw_i64(&w, "kept", m->workspaces_kept);
+    jw_end_object(&w);
+    jw_object(&w, "database");
+    jw_i64(&w, "bytes", m->db_bytes);
+    jw_i64(&w, "wal_bytes", m->wal_bytes);
+    jw_end_object(&w);
+    jw_time(&w, "last_sweep_at", m->last_sweep_at);
+    jw_array(&w, "workers");
+    for (int i = 0; b && i < scoreboard_slots(b); i++) {
+        if (!read_slot(b, i, &l))
+            continue;
+        jw_object(&w, NULL);
+        jw_i64(&w, "pid", l.pid);
+        jw_string(&w, "lane", lane_name(l.lane));
+        jw_string(&w, "state", slot_states[l.state]);
+        jw_i64(&w, "since_ms", l.since_ms);
+        jw_i64(&w, "requests", (int64_t)l.requests);
+        jw_end_object(&w);
+    }
+    jw_end_array(&w);
+    jw_end_object(&w);
+    (void)buf_putc(&c->out, '\n');
+}
+
+static void
+print_text(struct ctl *c, struct scoreboard *b, const struct manager_stats *m, const char *why)
+{
+    char at[CLOCK_RFC3339_SIZE];
+    (void)buf_puts(&c->out, "sessions:  ");
+    for (int s = SESSION_OPENING; s <= SESSION_COLD; s++)
+        (void)buf_printf(&c->out, " %s %" PRId64, session_state_name((enum session_state)s),
+                         m->sessions[s]);
+    (void)buf_printf(&c->out,
+                     "\nkernels:    live %" PRId64 " starting %" PRId64 " quarantined %" PRId64
+                     " (at most %" PRId64 ")\nwaiting:    %" PRId64
+                     " for their turn\nworkspaces: %" PRId64 ", %" PRId64
+                     " of them kept after their session\ndatabase:   %" PRId64
+                     " bytes, write-ahead log %" PRId64 "\nlast sweep: %s\n",
+                     m->runtimes_live, m->runtimes_starting, m->runtimes_quarantined,
+                     c->settings.max_sessions, m->waiting_turns, m->workspaces, m->workspaces_kept,
+                     m->db_bytes, m->wal_bytes, ctl_time(m->last_sweep_at, at));
+    if (!b) {
+        (void)buf_printf(&c->out, "workers:    none are running (%s)\n", why);
+        return;
+    }
+    (void)buf_printf(&c->out, "\n%-6s %8s %-9s %12s %10s\n", "LANE", "PID", "STATE", "FOR",
+                     "REQUESTS");
+    for (int i = 0; i < scoreboard_slots(b); i++) {
+        struct worker_line l;
+        if (read_slot(b, i, &l))
+            (void)buf_printf(&c->out, "%-6s %8d %-9s %10.1f s %10" PRIu64 "\n", lane_name(l.lane),
+                             l.pid, slot_states[l.state], (double)l.since_ms / 1000, l.requests);
+    }
+}
+
+static int
+run_status(struct ctl *c, struct err *err)
+{
+    _cleanup_manager_ struct manager *m = NULL;
+    struct manager_stats stats;
+    struct scoreboard *b = NULL;
+    struct err none = ERR_INIT;
+    char path[SETTINGS_PATH_MAX];
+    if (ctl_manager(c, &m, err) < 0 || manager_stats(m, &stats, err) < 0)
+        return -1;
+    if (scoreboard_attach(settings_path(&c->settings, "scoreboard", path), false, &b, &none) < 0)
+        b = NULL;
+    if (ctl_value(c, "json"))
+        print_json(c, b, &stats);
+    else
+        print_text(c, b, &stats, none.msg);
+    if (b)
+        scoreboard_free(b);
+    return 0;
+}
+
+static const struct ctl_option options[] = {
+    {"json", NULL, "as one JSON object"},
+    {NULL, NULL, NULL},
+};
+
+const struct ctl_command status_commands[] = {
+    {"status", NULL, "Show workers, sessions and sizes", options, run_status},
+    {NULL, NULL, NULL, NULL, NULL},
+};

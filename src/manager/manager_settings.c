@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#include "manager/manager_settings.h"
+
+void
+manager_options_of(const struct settings *s, struct manager_paths *paths,
+                   struct manager_options *ret)
+{
+    *ret = (struct manager_options){
+        .db_path = settings_path(s, "db", paths->db),
+        .workspaces_dir = settings_path(s, "workspaces", paths->workspaces),
+        .spool_dir = settings_path(s, "spool", paths->spool),
+        .lock_path = settings_path(s, "locks", paths->locks),
+        .backend = s->backend,
+        .sandbox = {.gateway_url = s->gateway_url,
+                    .gateway_token = s->gateway_token,
+                    .gateway_ca_file = s->gateway_ca_file,
+                    .kernel_name = s->kernel_name,
+                    .http_timeout_ms = s->http_timeout_ms,
+                    .start_timeout_ms = s->start_timeout_ms,
+                    .max_output_bytes = s->max_output_bytes,
+                    .flood_bytes = s->flood_bytes},
+        .default_ttl_ms = s->default_ttl_ms,
+        .max_ttl_ms = s->max_ttl_ms,
+        .max_sessions = s->max_sessions,
+        .max_sessions_per_owner = s->max_sessions_per_owner,
+        .turn_waiters = s->turn_waiters,
+        .turn_wait_ms = s->turn_wait_ms,
+        .workspace_retention_ms = s->workspace_retention_ms,
+        .workspaces_max_bytes = s->workspaces_max_bytes,
+        .history_retention_ms = s->history_retention_ms,
+        .exec_timeout_ms = s->exec_timeout_ms,
+        .max_exec_timeout_ms = s->max_exec_timeout_ms,
+        .spool_bytes = s->spool_bytes,
+        .events_retention_ms = s->events_retention_ms,
+        .idempotency_retention_ms = s->idempotency_retention_ms,
+        .start_timeout_ms = s->start_timeout_ms,
+        .keep_code = s->keep_code,
+        .gateway_shared = s->gateway_shared,
+    };
+}
