@@ -43,14 +43,14 @@ listen_open(const struct master *m, const char *path, int *ret, struct err *err)
     if (fd < 0)
         return err_sys(err, ERR_UNAVAILABLE, errno, "cannot make a socket");
     (void)unlink(at.sun_path);
-    mask = umask(0177); /* nobody else before owner and mode are set */
+    /* Made with its mode, since chmod(2) would follow a link that a worker might put there. */
+    mask = umask(0117);
     r = bind(fd, (const struct sockaddr *)&at, sizeof at);
     (void)umask(mask);
     if (r < 0)
         return err_sys(err, ERR_UNAVAILABLE, errno, "cannot bind %s", at.sun_path);
     if ((m->drop && lchown(at.sun_path, m->ids.uid, m->socket_gid) < 0) ||
-        chmod(at.sun_path, 0660) < 0 || listen(fd, LISTEN_BACKLOG) < 0 ||
-        rename(at.sun_path, path) < 0) {
+        listen(fd, LISTEN_BACKLOG) < 0 || rename(at.sun_path, path) < 0) {
         r = errno;
         (void)unlink(at.sun_path);
         return err_sys(err, ERR_UNAVAILABLE, r, "cannot listen on %s", path);
