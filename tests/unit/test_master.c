@@ -189,7 +189,7 @@ send_command(const struct fixture *f, const char *sock, char what)
     return fd;
 }
 
-/* A worker has the request when this returns. */
+/* A worker has the request when this returns, and keeps it until receive_slow(). */
 static int
 send_slow(const struct fixture *f, const char *sock)
 {
@@ -218,6 +218,13 @@ receive(int fd)
     (void)close(fd);
     assert_int_equal(sscanf(text, "%d %d %d", &a.pid, &a.generation, &a.slot), 3);
     return a;
+}
+
+static struct answer
+receive_slow(int fd)
+{
+    assert_int_equal(fd_write_all(fd, "!", 1), 0);
+    return receive(fd);
 }
 
 static struct answer
@@ -315,7 +322,7 @@ reload_loses_nothing(void **state)
     write_config(f, "SANDBOX_WORKERS_API=3\n");
     assert_int_equal(kill(f->master, SIGHUP), 0);
     during = ask(f, "run/exec.sock", 'p'); /* the old one is busy: a new one answers */
-    slow = receive(fd);
+    slow = receive_slow(fd);
     assert_int_equal(slow.pid, old.pid);
     assert_int_equal(during.generation, 2);
     await_notice(f, "READY=1");
@@ -358,7 +365,8 @@ drain_finishes_requests_but_not_for_ever(void **state)
     fd = send_slow(f, "run/exec.sock");
     began = clock_mono_ms();
     assert_int_equal(kill(f->master, SIGTERM), 0);
-    assert_true(receive(fd).pid > 0);
+    await_notice(f, "STOPPING=1");
+    assert_true(receive_slow(fd).pid > 0);
     assert_int_equal(status_within(f->master, WAIT_MS), 0);
     f->master = 0;
     assert_true(clock_mono_ms() - began >= 690);
@@ -424,7 +432,7 @@ killed_master_takes_its_workers_along(void **state)
     assert_int_equal(kill(f->master, SIGKILL), 0);
     (void)waitpid(f->master, NULL, 0);
     start(f); /* at once, while an old worker still answers */
-    slow = receive(fd);
+    slow = receive_slow(fd);
     assert_int_equal(slow.generation, 1);
     await_gone(idle.pid);
     await_gone(slow.pid);
