@@ -23,6 +23,7 @@
 #define LOST_PAUSE_MS 500    /* between questions when the channel is lost */
 #define UNREACHED_MAX 4
 #define RECONNECTS_MAX 3
+#define SENDS_MAX 20      /* of a request that is refused unrun */
 #define LAST_CALL_MS 1000 /* an interrupt under way when the cell ends */
 
 struct run {
@@ -261,6 +262,30 @@ conclude(struct run *r, struct execution_result *ret)
     ret->runtime_invalidated = ret->runtime_invalidated || r->invalid;
 }
 
+/* A kernel that has just ended a cell with an error refuses for a moment what follows, without
+ * running any of it: that is sent once more. */
+static int
+run_once(struct run *r, const struct kmsg_execute *x, const struct collect_options *co,
+         struct err *err)
+{
+    struct kmsg_handler sink = {
+        .text = sink_text, .message = sink_message, .oversize = sink_oversize};
+    struct collect_state s;
+
+    collect_free(r->out);
+    r->out = collect_new(co);
+    r->over = false;
+    r->half_ms = 0;
+    sink.ctx = r->out;
+    if (channel_execute(r->ch, x, &sink, err) < 0)
+        return -1;
+    r->looked_ms = clock_mono_ms();
+    loop(r);
+    channel_done(r->ch);
+    collect_state(r->out, &s);
+    return s.aborted && r->forced == REASON_NONE && !r->incomplete ? 1 : 0;
+}
+
 int
 jupyter_exec(struct sandbox *sb, const struct runtime_ref *rt, const struct execution_request *req,
              const struct exec_hooks *hooks, struct execution_result *ret, struct err *err)
@@ -272,23 +297,19 @@ jupyter_exec(struct sandbox *sb, const struct runtime_ref *rt, const struct exec
                                  .event = hooks != NULL ? hooks->event : NULL};
     struct kmsg_execute x = {
         .code = req->code, .code_len = req->code_len, .store_history = true, .stop_on_error = true};
-    struct kmsg_handler sink = {
-        .text = sink_text, .message = sink_message, .oversize = sink_oversize};
+    int rc = 1;
 
     if (jupyter_attach(j, rt, hooks, r.deadline, &r.ch, err) < 0)
         return -1;
-    r.out = collect_new(&co);
-    sink.ctx = r.out;
-    if (channel_execute(r.ch, &x, &sink, err) < 0) {
+    for (int i = 0; rc == 1 && i < SENDS_MAX; i++)
+        rc = run_once(&r, &x, &co, err);
+    if (rc < 0) {
         collect_free(r.out);
         channel_free(r.ch);
         return -1;
     }
-    r.looked_ms = clock_mono_ms();
-    loop(&r);
     settle(&r);
     gateway_cancel(j->gateway);
-    channel_done(r.ch);
     conclude(&r, ret);
     collect_free(r.out);
     if (r.invalid || r.reconnects > 0)
