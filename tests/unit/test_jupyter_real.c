@@ -92,11 +92,16 @@ group_setup(void **state)
 static int
 group_teardown(void **state)
 {
+    struct deadline d = deadline_in(8000);
     char command[64];
 
     (void)state;
     (void)kill(gateway, SIGTERM);
-    (void)waitpid(gateway, NULL, 0);
+    while (waitpid(gateway, NULL, WNOHANG) == 0) {
+        if (deadline_passed(d))
+            (void)kill(gateway, SIGKILL);
+        (void)usleep(20000);
+    }
     (void)snprintf(command, sizeof command, "rm -rf %s", dir);
     return system(command) == 0 ? 0 : -1;
 }
