@@ -65,7 +65,7 @@ put_head(const struct settings *s, const char *user, struct buf *out)
     if (s->connections_per_client > 0)
         (void)buf_printf(out,
                          "    limit_conn_zone $husk_client zone=husk_connections:1m;\n"
-                         "    limit_conn_status 429;\n"
+                         "    limit_conn_status 460;\n"
                          "    limit_conn husk_connections %" PRId64 ";\n",
                          s->connections_per_client);
     if (s->rate_per_second > 0)
@@ -293,19 +293,29 @@ put_problem(const struct settings *s, struct buf *out, const char *slug, int sta
 static void
 put_errors(const struct settings *s, struct buf *out)
 {
-    /* 494 to 497 are nginx's names of what a client did wrong before there was a request. */
+    /* 494 to 497 are nginx's names of what a client did wrong before there was a request; 460 is
+     * ours, to tell the two limits apart. */
     static const struct {
         const char *on, *slug;
         int status;
     } errors[] = {
-        {"400", "invalid_request", 400},    {"401", "unauthorized", 401},
-        {"403", "forbidden", 403},          {"404", "not_found", 404},
-        {"405", "method_not_allowed", 405}, {"408", "request_timeout", 408},
-        {"411", "length_required", 411},    {"413", "body_too_large", 413},
-        {"414", "uri_too_long", 414},       {"416", "range_not_satisfiable", 416},
-        {"429", "rate_limited", 429},       {"431 494", "headers_too_large", 431},
-        {"495 496 497", "bad_tls", 400},    {"500", "internal", 500},
-        {"501", "not_implemented", 501},    {"503", "unavailable", 503},
+        {"400", "invalid_request", 400},
+        {"401", "unauthorized", 401},
+        {"403", "forbidden", 403},
+        {"404", "not_found", 404},
+        {"405", "method_not_allowed", 405},
+        {"408", "request_timeout", 408},
+        {"411", "length_required", 411},
+        {"413", "body_too_large", 413},
+        {"414", "uri_too_long", 414},
+        {"416", "range_not_satisfiable", 416},
+        {"429", "rate_limited", 429},
+        {"460", "too_many_connections", 429},
+        {"431 494", "headers_too_large", 431},
+        {"495 496 497", "bad_tls", 400},
+        {"500", "internal", 500},
+        {"501", "not_implemented", 501},
+        {"503", "unavailable", 503},
         {"504", "gateway_timeout", 504},
     };
     (void)buf_puts(out,

@@ -60,7 +60,6 @@ static const struct problem table[] = {
     {"key_not_found", 404, "Key not found", "There is no key of this id."},
     {"method_not_allowed", 405, "Method not allowed",
      "The resource is there, but not for this method; Allow names those it takes."},
-    {"not_acceptable", 406, "Not acceptable", "None of the types that Accept names can be given."},
     {"request_timeout", 408, "Request timeout", "The request came too slowly. Send it again."},
     {"conflict", 409, "Conflict", "The state of the resource forbids this now."},
     {"session_busy", 409, "Session busy",
