@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+#include "support/cmocka_all.h"
+
+#include <grp.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/priv.h"
+
+static void
+lookup(void **state)
+{
+    (void)state;
+    struct priv_ids ids = {.uid = 12345};
+    struct err err = ERR_INIT;
+
+    assert_int_equal(priv_lookup("root", &ids, &err), 0);
+    assert_int_equal(ids.uid, 0);
+    assert_true(ids.n_groups >= 1);
+    ids.uid = 12345;
+    assert_int_equal(priv_lookup("no-such-user-here", &ids, &err), -1);
+    assert_int_equal(err.code, ERR_NOT_FOUND);
+    assert_int_equal(ids.uid, 12345);
+}
+
+static void
+dropping_to_oneself_is_nothing(void **state)
+{
+    (void)state;
+    struct priv_ids ids = {.uid = geteuid(), .gid = 54321};
+    gid_t gid = getegid();
+
+    assert_int_equal(priv_drop(&ids, NULL), 0);
+    assert_int_equal(getegid(), gid);
+}
+
+/* What the child found: 0 as it should be. */
+static int
+dropped_child(void)
+{
+    struct priv_ids ids = {.uid = 65534, .gid = 65534, .groups = {65534, 100}, .n_groups = 2};
+    gid_t groups[8];
+
+    if (priv_drop(&ids, NULL) < 0)
+        return 1;
+    if (geteuid() != 65534 || getuid() != 65534 || getegid() != 65534 || getgid() != 65534)
+        return 2;
+    if (getgroups(8, groups) != 2)
+        return 3;
+    if (setuid(0) == 0 || seteuid(0) == 0 || setgid(0) == 0)
+        return 4;
+    ids.uid = 65533; /* and nobody else any more */
+    return priv_drop(&ids, NULL) < 0 ? 0 : 5;
+}
+
+static void
+root_is_gone_for_good(void **state)
+{
+    (void)state;
+    int status = -1;
+
+    if (geteuid() != 0)
+        skip();
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(dropped_child());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lookup),
+        cmocka_unit_test(dropping_to_oneself_is_nothing),
+        cmocka_unit_test(root_is_gone_for_good),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
