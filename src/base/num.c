@@ -57,11 +57,13 @@ num_double(const char *s, size_t n, double *ret)
     char text[NUM_TEXT_MAX + 1], *end;
     double v;
 
-    /* strtod also knows spaces, hexadecimal numbers, "inf" and "nan". */
-    if (n == 0 || n > NUM_TEXT_MAX || strspn(s, "0123456789.eE+-") < n)
+    if (n == 0 || n > NUM_TEXT_MAX)
         return 0;
     memcpy(text, s, n);
     text[n] = '\0';
+    /* strtod also knows spaces, hexadecimal numbers, "inf" and "nan". */
+    if (strspn(text, "0123456789.eE+-") != n)
+        return 0;
     v = strtod(text, &end);
     if (end != text + n || !isfinite(v))
         return 0;
