@@ -45,7 +45,9 @@ api_problem(struct api_call *c, const struct err *e)
     _cleanup_buf_ struct buf body = BUF_INIT(PROBLEM_MAX);
     struct json_writer w;
 
-    if (p->status >= 500)
+    if (p->status == 503) /* full or waiting for something: not our fault */
+        log_warning("%s: %s (%s)", p->slug, e->msg, err_name(e->code));
+    else if (p->status >= 500)
         log_error("%s: %s (%s)", p->slug, e->msg, err_name(e->code));
     if (c->x->head_sent) { /* too late for a status: let the client see a broken answer */
         c->x->carrier->break_off(c->x->carrier_ctx);
