@@ -106,7 +106,7 @@ static void __attribute__((noreturn))
 become(const struct master *m, const struct child *c, int ready_fd)
 {
     const char *program = c->kind == KIND_REAPER ? m->reaper : m->worker;
-    const char *argv[5] = {program};
+    const char *argv[4] = {program};
     struct err err = ERR_INIT;
     int n = 1;
 
@@ -115,8 +115,6 @@ become(const struct master *m, const struct child *c, int ready_fd)
         argv[n++] = "--config";
         argv[n++] = m->config;
     }
-    if (c->kind == KIND_REAPER)
-        argv[n++] = "--interval";
     argv[n] = NULL;
     set_environment(m, c);
     if (set_descriptors(m, c, ready_fd, &err) < 0 || (m->drop && priv_drop(&m->ids, &err) < 0)) {
