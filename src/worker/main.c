@@ -26,6 +26,7 @@
 #include "base/num.h"
 #include "base/sig.h"
 #include "conf/settings.h"
+#include "manager/manager_settings.h"
 
 #include <getopt.h>
 #include <malloc.h>
@@ -53,8 +54,7 @@ struct worker {
     struct fcgi *fcgi;
     struct api *api;
     int signal_fd;
-    char db[SETTINGS_PATH_MAX], workspaces[SETTINGS_PATH_MAX], spool[SETTINGS_PATH_MAX],
-        locks[SETTINGS_PATH_MAX];
+    struct manager_paths paths;
 };
 
 static int
@@ -126,47 +126,13 @@ attach_scoreboard(struct worker *w, struct err *err)
 static int
 make_manager(struct worker *w, struct err *err)
 {
-    const struct settings *s = &w->settings;
-    struct manager_options o = {
-        .db_path = settings_path(s, "db", w->db),
-        .workspaces_dir = settings_path(s, "workspaces", w->workspaces),
-        .spool_dir = settings_path(s, "spool", w->spool),
-        .lock_path = settings_path(s, "locks", w->locks),
-        .backend = s->backend,
-        .sandbox =
-            {
-                .gateway_url = s->gateway_url,
-                .gateway_token = s->gateway_token,
-                .gateway_ca_file = s->gateway_ca_file,
-                .kernel_name = s->kernel_name,
-                .http_timeout_ms = s->http_timeout_ms,
-                .start_timeout_ms = s->start_timeout_ms,
-                .max_output_bytes = s->max_output_bytes,
-                .flood_bytes = s->flood_bytes,
-                .keep_channels = w->contract.lane == LANE_EXEC ? KEEP_CHANNELS : 0,
-            },
-        .default_ttl_ms = s->default_ttl_ms,
-        .max_ttl_ms = s->max_ttl_ms,
-        .max_sessions = s->max_sessions,
-        .max_sessions_per_owner = s->max_sessions_per_owner,
-        .turn_waiters = s->turn_waiters,
-        .turn_wait_ms = s->turn_wait_ms,
-        .workspace_retention_ms = s->workspace_retention_ms,
-        .workspaces_max_bytes = s->workspaces_max_bytes,
-        .history_retention_ms = s->history_retention_ms,
-        .exec_timeout_ms = s->exec_timeout_ms,
-        .max_exec_timeout_ms = s->max_exec_timeout_ms,
-        .spool_bytes = s->spool_bytes,
-        .events_retention_ms = s->events_retention_ms,
-        .idempotency_retention_ms = s->idempotency_retention_ms,
-        .start_timeout_ms = s->start_timeout_ms,
-        .keep_code = s->keep_code,
-        .gateway_shared = s->gateway_shared,
-        .free_exec_workers = w->board ? free_exec_workers : NULL,
-        .publish_deadline = publish_deadline,
-        .ctx = w,
-    };
+    struct manager_options o;
 
+    manager_options_of(&w->settings, &w->paths, &o);
+    o.sandbox.keep_channels = w->contract.lane == LANE_EXEC ? KEEP_CHANNELS : 0;
+    o.free_exec_workers = w->board ? free_exec_workers : NULL;
+    o.publish_deadline = publish_deadline;
+    o.ctx = w;
     return manager_new(&o, &w->manager, err);
 }
 
@@ -184,7 +150,7 @@ make_api(struct worker *w, struct err *err)
         .turn_wait_ms = s->turn_wait_ms,
         .start_timeout_ms = s->start_timeout_ms,
         .http_timeout_ms = s->http_timeout_ms,
-        .spool_dir = w->spool,
+        .spool_dir = w->paths.spool,
         .proxy_user_header = s->proxy_user_header,
         .cors_origins = s->cors_origins,
         .isolation = s->isolation,
