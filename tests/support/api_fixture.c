@@ -24,7 +24,7 @@ api_fixture_init(struct api_fixture *a)
                                 .auth = API_AUTH_NONE,
                                 .cors_origins = "",
                                 .isolation = "none",
-                                .egress = "unrestricted",
+                                .egress = "open",
                                 .kernel_name = "k",
                                 .version = "1.2.3"};
     api_fixture_restart(a);
