@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+#include "support/cmocka_all.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/sig.h"
+#include "support/peer.h"
+#include "support/runtime.h"
+
+/* The backend against a gateway that misbehaves by script. */
+
+static struct peer gateway;
+static struct runtime t;
+
+static void
+begin(const char *script)
+{
+    assert_int_equal(fake_gateway_start(&gateway, script), 0);
+    assert_int_equal(runtime_backend(&t, gateway.url, "sesame"), 0);
+    t.sb->ops->forget(t.sb, "nothing");
+}
+
+static void
+begin_open(const char *script)
+{
+    begin(script);
+    if (runtime_open(&t) < 0)
+        fail_msg("open: %s", t.err.msg);
+    assert_string_equal(t.made.kernel_session, "k1");
+}
+
+static int
+end(void **state)
+{
+    (void)state;
+    peer_stop(&gateway);
+    t.made.handle[0] = '\0';
+    runtime_done(&t);
+    return 0;
+}
+
+static void
+expect(const char *code, int64_t timeout_ms, enum exec_reason reason, const char *out)
+{
+    int rc = runtime_run(&t, code, timeout_ms);
+
+    if (rc < 0)
+        fail_msg("exec: %s", t.err.msg);
+    assert_string_equal(exec_reason_name(t.r.reason), exec_reason_name(reason));
+    if (out != NULL)
+        assert_string_equal(t.r.out, out);
+}
+
+static void
+test_either_order(void **state)
+{
+    (void)state;
+    begin_open("{\"exec\": [[[\"busy\"], [\"reply\"], [\"sleep\", 300], [\"stream\", \"late\"],"
+               " [\"idle\"]], [[\"busy\"], [\"stream\", \"x\"], [\"idle\"], [\"sleep\", 100],"
+               " [\"reply\"]]]}");
+    expect("1", 5000, REASON_COMPLETED, "late");
+    assert_true(t.r.ok);
+    expect("1", 5000, REASON_COMPLETED, "x");
+    assert_true(t.r.ok);
+    assert_false(t.r.incomplete);
+}
+
+static void
+test_one_missing(void **state)
+{
+    (void)state;
+    begin_open("{\"exec\": [[[\"busy\"], [\"stream\", \"a\"], [\"idle\"]],"
+               " [[\"busy\"], [\"stream\", \"b\"], [\"reply\"]]]}");
+    expect("1", 20000, REASON_COMPLETED, "a");
+    assert_true(t.r.incomplete);
+    assert_false(t.r.ok);
+    assert_in_range(t.took_ms, 900, 2500);
+    expect("1", 20000, REASON_COMPLETED, "b");
+    assert_true(t.r.incomplete);
+    assert_in_range(t.took_ms, 900, 2500);
+}
+
+static void
+test_other_parents_do_not_count(void **state)
+{
+    (void)state;
+    begin_open("{\"exec\": [[[\"busy\"], [\"reply\"], [\"idle\"]],"
+               " [[\"earlier\"], [\"stream\", \"stray\"], [\"idle\"], [\"reply\"]]]}");
+    expect("1", 5000, REASON_COMPLETED, "");
+    /* The second one is answered for the first only: nothing of it is ours. */
+    expect("2", 1000, REASON_TIMEOUT, "");
+    assert_true(t.r.runtime_invalidated);
+}
+
+static void
+test_fragments_garbage_nan(void **state)
+{
+    (void)state;
+    begin_open(
+        "{\"exec\": [[[\"fragment\", 1, true], [\"busy\"], [\"stream\", \"in pieces\"], "
+        "[\"reply\"],"
+        " [\"idle\"]], [[\"fragment\", 0], [\"garbage\"], [\"raw\", \"[]\"], [\"raw\", "
+        "\"nonsense\"],"
+        " [\"nan\"], [\"input_request\"], [\"stream\", \"lives\"], [\"reply\"], [\"idle\"]]]}");
+    expect("1", 20000, REASON_COMPLETED, "in pieces");
+    expect("1", 20000, REASON_COMPLETED, "lives");
+    assert_int_equal(t.r.n_displays, 1);
+    assert_null(strstr(t.r.displays[0].data, "NaN"));
+}
+
+static void
+test_restart_notice(void **state)
+{
+    (void)state;
+    begin_open(
+        "{\"exec\": [[[\"busy\"], [\"stream\", \"so far\"], [\"sleep\", 200], [\"restarting\"]]]}");
+    expect("1", 30000, REASON_KERNEL_DIED, "so far");
+    assert_true(t.r.runtime_invalidated);
+    assert_in_range(t.took_ms, 0, 3000);
+}
+
+static void
+test_death_without_notice(void **state)
+{
+    (void)state;
+    begin_open("{\"exec\": [[[\"busy\"], [\"die\"]]]}");
+    expect("1", 30000, REASON_KERNEL_DIED, "");
+    assert_in_range(t.took_ms, 0, 6000);
+}
+
+static void
+test_gateway_lost(void **state)
+{
+    (void)state;
+    begin_open("{\"exec\": [[[\"busy\"], [\"rest\", \"show\", \"close\"], [\"drop\"]]]}");
+    expect("1", 30000, REASON_GATEWAY_LOST, "");
+    assert_true(t.r.runtime_invalidated);
+    assert_in_range(t.took_ms, 0, 8000);
+}
+
+static void
+test_dropped_channel_is_found_again(void **state)
+{
+    (void)state;
+    begin_open("{\"exec\": [[[\"busy\"], [\"stream\", \"a\"], [\"sleep\", 100], [\"drop\"],"
+               " [\"sleep\", 1500], [\"stream\", \"b\"], [\"reply\"], [\"idle\"]]]}");
+    expect("1", 30000, REASON_COMPLETED, NULL);
+    assert_true(t.r.incomplete);
+}
+
+static void
+test_new_process_is_noticed(void **state)
+{
+    (void)state;
+    begin_open("{\"exec\": [[[\"busy\"], [\"reply\"], [\"idle\"], [\"session\", \"k2\"]]]}");
+    expect("1", 5000, REASON_COMPLETED, "");
+    t.sb->ops->forget(t.sb, t.made.handle);
+    assert_int_equal(runtime_run(&t, "2", 5000), -1);
+    assert_int_equal(t.err.code, ERR_CONFLICT);
+    assert_string_equal(t.err.slug, "runtime_gone");
+}
+
+static void
+test_foreign_run_lets_go_of_the_channel(void **state)
+{
+    struct pollfd fds[4];
+
+    (void)state;
+    begin_open(
+        "{\"exec\": [[[\"busy\"], [\"reply\"], [\"idle\"], [\"sleep\", 100], [\"foreign\"]]]}");
+    expect("1", 5000, REASON_COMPLETED, "");
+    assert_int_equal(t.sb->ops->idle_fds(t.sb, fds, 4), 1);
+    assert_true(poll(fds, 1, 3000) == 1);
+    for (int i = 0; i < 20 && t.sb->ops->idle_fds(t.sb, fds, 4) == 1; i++) {
+        (void)poll(NULL, 0, 50);
+        t.sb->ops->idle(t.sb);
+    }
+    assert_int_equal(t.sb->ops->idle_fds(t.sb, fds, 4), 0);
+    expect("1", 5000, REASON_COMPLETED, "");
+}
+
+static void
+test_stubborn_cell_is_killed(void **state)
+{
+    (void)state;
+    begin_open("{\"exec\": [[[\"busy\"], [\"stream\", \"kept\"]]], \"interrupt\": []}");
+    expect("1", 500, REASON_TIMEOUT, "kept");
+    assert_true(t.r.runtime_invalidated);
+    assert_in_range(t.took_ms, 5000, 7500);
+    assert_in_range(t.longest_pause_ms, 0, 300);
+}
+
+static void
+test_nothing_answers_at_the_deadline(void **state)
+{
+    (void)state;
+    begin_open("{\"exec\": [[[\"busy\"], [\"rest\", \"interrupt\", \"hang\"], [\"rest\", "
+               "\"delete\", \"hang\"],"
+               " [\"rest\", \"show\", \"hang\"]]]}");
+    expect("1", 500, REASON_TIMEOUT, "");
+    assert_true(t.r.runtime_invalidated);
+    assert_in_range(t.took_ms, 5000, 10400);
+    assert_in_range(t.longest_pause_ms, 0, 300);
+}
+
+static void
+test_refused_unrun_is_sent_again(void **state)
+{
+    (void)state;
+    begin_open("{\"exec\": [[[\"busy\"], [\"reply\", \"aborted\"], [\"idle\"]],"
+               " [[\"busy\"], [\"stream\", \"ran\"], [\"reply\"], [\"idle\"]]]}");
+    expect("1", 5000, REASON_COMPLETED, "ran");
+}
+
+static void
+test_hook_before_the_code_is_sent(void **state)
+{
+    (void)state;
+    begin("{\"info\": \"silent\"}");
+    (void)snprintf(t.made.handle, sizeof t.made.handle, "11111111-2222-3333-4444-555555555555");
+    t.verdict_after_ms = 300;
+    t.verdict = HOOK_CLIENT_GONE;
+    assert_int_equal(runtime_run(&t, "1", 20000), -1);
+    assert_int_equal(t.err.code, ERR_ABORTED);
+    t.verdict_after_ms = 0;
+    assert_int_equal(runtime_run(&t, "1", 700), -1);
+    assert_int_equal(t.err.code, ERR_TIMEOUT);
+}
+
+static void
+expect_ping(const char *how, const char *slug, const char *word)
+{
+    char script[100];
+
+    (void)snprintf(script, sizeof script, "{\"rest\": {\"specs\": %s}}", how);
+    begin(script);
+    assert_int_equal(t.sb->ops->ping(t.sb, deadline_in(1000), &t.err), -1);
+    assert_int_equal(t.err.code, ERR_UNAVAILABLE);
+    assert_string_equal(t.err.slug, slug);
+    if (strstr(t.err.msg, word) == NULL)
+        fail_msg("no \"%s\" in: %s", word, t.err.msg);
+    (void)end(NULL);
+}
+
+static void
+test_ping_says_why(void **state)
+{
+    (void)state;
+    expect_ping("\"html\"", "gateway_error", "JSON");
+    expect_ping("\"redirect\"", "gateway_error", "redirect");
+    expect_ping("\"badjson\"", "gateway_error", "JSON");
+    expect_ping("\"hang\"", "gateway_unavailable", "answer");
+    expect_ping("403", "gateway_error", "token");
+    expect_ping("503", "gateway_unavailable", "503");
+}
+
+static void
+test_failed_open_leaves_nothing(void **state)
+{
+    enum alive a = ALIVE_UNKNOWN;
+
+    (void)state;
+    begin("{\"info\": \"silent\"}");
+    assert_int_equal(t.sb->ops->open(t.sb, &t.made, deadline_in(1500), &t.err), -1);
+    assert_int_equal(t.err.code, ERR_TIMEOUT);
+    assert_int_equal(t.sb->ops->alive(t.sb, "11111111-2222-3333-4444-555555555555",
+                                      deadline_in(2000), &a, &t.err),
+                     0);
+    assert_int_equal(a, ALIVE_NO);
+}
+
+static void
+test_uncertain_open_names_the_handle(void **state)
+{
+    (void)state;
+    begin("{\"info\": \"silent\", \"rest\": {\"delete\": 403}}");
+    assert_int_equal(t.sb->ops->open(t.sb, &t.made, deadline_in(1000), &t.err), -1);
+    assert_int_equal(t.err.code, ERR_UNCERTAIN);
+    assert_string_equal(t.made.handle, "11111111-2222-3333-4444-555555555555");
+}
+
+static void
+test_gone_and_refused_channels(void **state)
+{
+    (void)state;
+    begin("{\"upgrade\": \"404\"}");
+    (void)snprintf(t.made.handle, sizeof t.made.handle, "11111111-2222-3333-4444-555555555555");
+    assert_int_equal(runtime_run(&t, "1", 10000), -1);
+    assert_int_equal(t.err.code, ERR_UNAVAILABLE);
+    (void)end(NULL);
+    begin("{\"upgrade\": \"redirect\", \"rest\": {\"show\": 404}}");
+    (void)snprintf(t.made.handle, sizeof t.made.handle, "11111111-2222-3333-4444-555555555555");
+    assert_int_equal(runtime_run(&t, "1", 10000), -1);
+    assert_string_equal(t.err.slug, "runtime_gone");
+}
+
+int
+main(int argc, char **argv)
+{
+#define T(f) cmocka_unit_test_teardown(f, end)
+    const struct CMUnitTest tests[] = {
+        T(test_either_order),
+        T(test_one_missing),
+        T(test_other_parents_do_not_count),
+        T(test_fragments_garbage_nan),
+        T(test_restart_notice),
+        T(test_death_without_notice),
+        T(test_gateway_lost),
+        T(test_dropped_channel_is_found_again),
+        T(test_new_process_is_noticed),
+        T(test_foreign_run_lets_go_of_the_channel),
+        T(test_stubborn_cell_is_killed),
+        T(test_nothing_answers_at_the_deadline),
+        T(test_refused_unrun_is_sent_again),
+        T(test_hook_before_the_code_is_sent),
+        T(test_ping_says_why),
+        T(test_failed_open_leaves_nothing),
+        T(test_uncertain_open_names_the_handle),
+        T(test_gone_and_refused_channels),
+    };
+
+    sig_ignore_pipe();
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
+}
