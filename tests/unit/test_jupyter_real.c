@@ -189,7 +189,7 @@ test_timeouts(void **state)
         {"import asyncio; await asyncio.sleep(999)", EITHER},
         {"import time\nwhile True:\n  try:\n    time.sleep(1)\n  except BaseException: pass", DIES},
         {"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", DIES},
-        {"n = 9**(9**9)", DIES},
+        {"n = 9**(9**9)", EITHER},
     };
     struct runtime *t = *state;
 
@@ -197,8 +197,8 @@ test_timeouts(void **state)
         expect_run(t, cases[i].code, 1000, REASON_TIMEOUT);
         assert_false(t->r.ok);
         assert_in_range(t->took_ms, 1000, 11500);
-        if (cases[i].fate != EITHER)
-            assert_int_equal(t->r.runtime_invalidated, cases[i].fate == DIES);
+        if (cases[i].fate != EITHER && t->r.runtime_invalidated != (cases[i].fate == DIES))
+            fail_msg("the kernel's fate is not as expected after %s", cases[i].code);
         assert_in_range(t->longest_pause_ms, 0, 400);
         if (t->r.runtime_invalidated) {
             assert_int_equal(runtime_run(t, "print(1)", 5000), -1);
