@@ -11,7 +11,7 @@
 static void
 check_escaped(const char *path, size_t n)
 {
-    char pattern[GLOB_MAX];
+    char pattern[GLOB_MAX] = "";
 
     if (n > GLOB_MAX / 2)
         return;
