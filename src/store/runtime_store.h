@@ -18,7 +18,8 @@
  * that is not quarantined per sid (partial UNIQUE index).  A handle is unique where not ''.
  * Back-off of quarantined ones: 2 s doubling with every try to at most 5 min, on the boot clock.
  *
- * orphans(handle PK, backend, first_seen_boot_ms): runtimes the backend has and no row knows.
+ * orphans(handle PK, backend, first_seen_boot_ms, last_seen_boot_ms): runtimes the backend has and
+ * no row knows.
  *
  * Fenced: with a generation that is not the session's own any more nothing changes, answer 0.
  */
@@ -37,7 +38,8 @@ struct runtime_begin_args {
 };
 /* For a session without a runtime (no row starting or live with its sid; one that is starting with
  * the session's generation is a dead process's, since the caller has the session's turn: it is
- * deleted first). Checks as session_store_open does; generation + 1 in both rows. */
+ * deleted first, or where a handle was noted quarantined, due at once: then QUARANTINED). Checks as
+ * session_store_open does; generation + 1 in both rows. */
 int runtime_store_begin(struct db *db, const struct runtime_begin_args *a,
                         enum runtime_begin_outcome *ret_outcome, int64_t *ret_generation,
                         struct err *err);

@@ -145,9 +145,10 @@ int session_store_begin_close(struct db *db, const struct session_close_args *a,
 
 /* closing -> gone. Whoever calls holds the exclusive lock. The row moves to the history with its
  * close_reason; unfinished executions of the sid become aborted (ended_at now); its turns rows go;
- * its runtimes row (any state) is deleted, or when !runtime_ended quarantined with next try at now
- * + first back-off; the workspace's row is deleted when WORKSPACE_REMOVED, kept with kept_since =
- * now when WORKSPACE_KEPT, doomed when WORKSPACE_DOOMED. 1 done, 0 it is not closing any more. */
+ * its runtimes row (starting or live) is deleted, or when !runtime_ended and it has a handle
+ * quarantined with next try at now + first back-off; earlier ones that are quarantined stay so; the
+ * workspace's row is deleted when WORKSPACE_REMOVED, kept with kept_since = now when
+ * WORKSPACE_KEPT, doomed when WORKSPACE_DOOMED. 1 done, 0 it is not closing any more. */
 enum workspace_fate { WORKSPACE_REMOVED, WORKSPACE_KEPT, WORKSPACE_DOOMED };
 int session_store_finish_close(struct db *db, int64_t sid, bool runtime_ended,
                                enum workspace_fate fate, const struct db_now *now, struct err *err);
@@ -175,7 +176,7 @@ struct session_counts {
     int64_t waiting_turns;
     int64_t workspaces_used, workspaces_kept;
     int64_t swept_at;                 /* wall ms, 0 never */
-    int64_t executions_by_reason[13]; /* [0] still running */
+    int64_t executions_by_reason[13]; /* ended ever, pruned ones too; [0] still running */
 };
 int session_store_counts(struct db *db, struct session_counts *ret, struct err *err);
 

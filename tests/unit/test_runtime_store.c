@@ -145,6 +145,25 @@ t_back_off_doubles(void **state)
     assert_int_equal(runtime_store_retry_later(f->db, 99, &f->now, NULL), 0);
 }
 
+/* The end of an earlier kernel is still not confirmed when the session ends. */
+static void
+t_a_close_forgets_no_quarantined_one(void **state)
+{
+    struct store_fixture *f = *state;
+    int64_t sid = store_fixture_ready(f, "o", "s");
+    struct session_close_args c = {.sid = sid, .now = f->now};
+    struct runtime_row row;
+
+    assert_int_equal(drop(f, sid, 1, false, 0), 1);
+    assert_int_equal(session_store_begin_close(f->db, &c, NULL, NULL), 1);
+    assert_int_equal(session_store_finish_close(f->db, sid, true, WORKSPACE_REMOVED, &f->now, NULL),
+                     1);
+    assert_int_equal(runtime_store_quarantined(f->db, "o", "s", &f->now, &row, 1, NULL), 1);
+    assert_string_equal(row.handle, "k-s");
+    assert_int_equal(row.sid, 0);
+    assert_int_equal(store_fixture_open(f, "o", "s", NULL), SESSION_OPEN_QUARANTINED);
+}
+
 static void
 t_orphans(void **state)
 {
@@ -171,9 +190,13 @@ main(void)
 {
 #define T(t) cmocka_unit_test_setup_teardown(t, store_fixture_setup, store_fixture_teardown)
     const struct CMUnitTest tests[] = {
-        T(t_a_lost_runtime_is_replaced), T(t_a_dead_start_is_cleared),
-        T(t_closing_is_fenced),          T(t_caps),
-        T(t_back_off_doubles),           T(t_orphans),
+        T(t_a_lost_runtime_is_replaced),
+        T(t_a_dead_start_is_cleared),
+        T(t_closing_is_fenced),
+        T(t_caps),
+        T(t_back_off_doubles),
+        T(t_a_close_forgets_no_quarantined_one),
+        T(t_orphans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }
