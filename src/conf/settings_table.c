@@ -126,8 +126,9 @@ const struct setting setting_table[] = {
              "is in."},
     {NULL, "SANDBOX_PROXY_USER_HEADER", SETTING_HEADER, AT(proxy_user_header), 1, 64,
      "X-Husk-User",
-     .help = "With SANDBOX_AUTH=proxy, the header that names the user. nginx sets it; what a "
-             "client sends under this name is thrown away."},
+     .help = "With SANDBOX_AUTH=proxy, the header in which a front end before nginx may name the "
+             "user. It never reaches a worker as a client sent it: husk-auth.conf, beside nginx's "
+             "configuration, authenticates the caller and sets $husk_user."},
     {NULL, "SANDBOX_CORS_ORIGINS", SETTING_ORIGINS, AT(cors_origins), 0, 4000, "",
      .help = "Origins whose pages may call from a browser, separated by spaces or commas; * for "
              "any; empty: none."},

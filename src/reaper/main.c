@@ -17,7 +17,7 @@
 #include "manager/manager_settings.h"
 
 #define DEFAULT_CONFIG "/etc/husk/husk.conf"
-#define SWEEP_MS (5 * 60 * 1000) /* a pass that takes longer goes on with the next */
+#define SWEEP_MS (60 * 1000) /* a pass that takes longer goes on with the next */
 
 enum { EXIT_USAGE = 2 };
 
