@@ -22,6 +22,8 @@ store_fixture_setup(void **state)
     if (db_open(f->path, DB_CREATE, &f->db, &err) < 0 || migrate_apply(f->db, NULL, &err) < 0 ||
         session_store_reboot(f->db, &f->now, &err) != 0) {
         (void)fprintf(stderr, "%s\n", err.msg);
+        *state = f; /* cmocka runs no teardown after a setup that failed */
+        (void)store_fixture_teardown(state);
         return -1;
     }
     *state = f;
