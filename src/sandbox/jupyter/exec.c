@@ -42,6 +42,7 @@ struct run {
     bool asked_after; /* the new channel's kernel_info_request is out */
     bool incomplete;
     bool invalid; /* the runtime is gone or must go */
+    bool stale;   /* the channel still carries what nobody waits for */
     bool over;
 };
 
@@ -94,10 +95,17 @@ static void
 escalate(struct run *r)
 {
     int64_t since = clock_mono_ms() - r->stop_ms;
+    struct collect_state s;
 
     if (r->forced == REASON_NONE)
         return;
-    if (since >= GIVE_UP_MS) {
+    collect_state(r->out, &s);
+    if (s.replied && since >= KILL_MS) {
+        /* The cell is over; only its output has not all come: that goes with the channel. */
+        r->incomplete = true;
+        r->stale = true;
+        r->over = true;
+    } else if (since >= GIVE_UP_MS) {
         died(r, r->forced);
     } else if (since >= KILL_MS) {
         r->invalid = true;
@@ -312,7 +320,7 @@ jupyter_exec(struct sandbox *sb, const struct runtime_ref *rt, const struct exec
     gateway_cancel(j->gateway);
     conclude(&r, ret);
     collect_free(r.out);
-    if (r.invalid || r.reconnects > 0)
+    if (r.invalid || r.stale || r.reconnects > 0)
         channel_free(r.ch);
     else
         kept_put(&j->kept, r.ch);
