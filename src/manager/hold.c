@@ -33,8 +33,19 @@ session_past_ttl(const struct manager *m, const struct session *s)
 }
 
 bool
+session_ended_itself(const struct manager *m, const struct session *s)
+{
+    enum session_end why = SESSION_END_CLOSED;
+
+    return s->state == SESSION_CLOSING &&
+           session_store_close_reason(m->db, s->sid, &why, NULL) > 0 && why != SESSION_END_CLOSED;
+}
+
+bool
 session_expired(const struct manager *m, const struct session *s)
 {
+    if (session_ended_itself(m, s))
+        return true;
     return session_past_ttl(m, s) && lock_is_held(m->lock_fd, s->sid) == 0;
 }
 
@@ -57,8 +68,10 @@ not_found(struct err *err)
 }
 
 static int
-closing(struct err *err)
+closing(struct manager *m, const struct session *s, struct err *err)
 {
+    if (session_ended_itself(m, s))
+        return not_found(err);
     return err_slug(err, ERR_CONFLICT, "session_closing", "the session is being closed");
 }
 
@@ -91,7 +104,7 @@ look_under_hold(struct manager *m, int64_t sid, struct session *ret, struct err 
         return r;
     switch (ret->state) {
     case SESSION_CLOSING:
-        r = closing(err);
+        r = closing(m, ret, err);
         break;
     case SESSION_OPENING: /* its opener would hold it exclusively: it is dead */
         r = close_dead_open(m, sid, &done, err);
@@ -122,9 +135,10 @@ hold_take(struct manager *m, const struct caller *c, const char *name, struct wa
         if (ret->state == SESSION_CLOSING) {
             bool done = false;
 
+            (void)closing(m, ret, err);
             session_done(ret);
             (void)close_if_free(m, sid, &done, NULL);
-            return done ? not_found(err) : closing(err);
+            return done ? not_found(err) : -1;
         }
         session_done(ret);
         r = lock_try_shared(m->lock_fd, sid);

@@ -72,7 +72,11 @@ int wait_step(struct wait *w, struct err *err);
 
 /* Past its TTL, by the idle clock of this boot, and nobody at work in it. Looks at the row only. */
 bool session_past_ttl(const struct manager *m, const struct session *s);
-/* The same, and no live hold of another process. */
+/* It is being closed though nobody asked for that (expired, evicted): gone for every caller, while
+ * one that was deleted shows as closing. */
+bool session_ended_itself(const struct manager *m, const struct session *s);
+/* Gone for every caller: past its TTL and without a live hold of another process, or ended
+ * already. */
 bool session_expired(const struct manager *m, const struct session *s);
 /* Fills expires_at. */
 void session_derive(const struct manager *m, struct session *s);

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "manager/manager.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "manager/internal.h"
@@ -86,6 +90,26 @@ manager_end_deadline(const struct manager *m)
     return deadline_in(m->o.sandbox.http_timeout_ms);
 }
 
+/* Made when it is missing; by root, for whoever owns the folder it lies in. */
+static int
+make_spool_dir(const char *path, struct err *err)
+{
+    _cleanup_free_ char *parent = NULL;
+    const char *slash = strrchr(path, '/');
+    struct stat st;
+
+    if (stat(path, &st) == 0)
+        return 0;
+    if (fd_mkdirs(path, 0770, err) < 0)
+        return -1;
+    if (geteuid() != 0 || !slash || slash == path)
+        return 0;
+    parent = xstrndup(path, (size_t)(slash - path));
+    if (stat(parent, &st) < 0 || chown(path, st.st_uid, st.st_gid) < 0)
+        return err_sys(err, ERR_UNAVAILABLE, errno, "cannot give %s its owner", path);
+    return 0;
+}
+
 static int
 open_all(struct manager *m, struct err *err)
 {
@@ -96,7 +120,7 @@ open_all(struct manager *m, struct err *err)
     if (db_open(m->o.db_path, 0, &m->db, err) < 0 || db_ping(m->db, err) < 0)
         return -1;
     m->lock_fd = lock_open(m->o.lock_path, err);
-    if (m->lock_fd < 0)
+    if (m->lock_fd < 0 || make_spool_dir(m->o.spool_dir, err) < 0)
         return -1;
     now = manager_now(m);
     r = session_store_reboot(m->db, &now, err);

@@ -133,7 +133,7 @@ step(struct manager *m, struct session_open_args *a, enum session_open_outcome h
     case SESSION_OPEN_CLOSING:
         if (close_if_free(m, s->sid, &done, err) < 0)
             return -1;
-        if (done)
+        if (done || session_ended_itself(m, s)) /* then it is worth the wait */
             return 0;
         return err_slug(err, ERR_CONFLICT, "session_closing", "the session is being closed");
     case SESSION_OPEN_QUARANTINED:

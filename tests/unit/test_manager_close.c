@@ -7,6 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/lock.h"
+#include "manager/internal.h"
+
 static struct fixture f;
 
 static int
@@ -236,6 +239,32 @@ test_close_while_it_opens(void **state)
     assert_int_equal(fake_count(f.kernels), 1);
 }
 
+static void
+test_expired_one_is_gone_while_it_closes(void **state)
+{
+    struct manager *reaper = fixture_other(&f);
+    struct session s = {0};
+    struct err err = ERR_INIT;
+    int64_t sid = fixture_sql(&f, "SELECT sid FROM sessions");
+    struct child c;
+
+    (void)state;
+    assert_int_equal(lock_try_exclusive(reaper->lock_fd, sid), 1);
+    (void)fixture_sql(&f, "UPDATE sessions SET state='closing', close_reason='expired'");
+    assert_int_equal(manager_get(f.m, &f.ann, "s", false, &s, &err), -1);
+    assert_string_equal(err.slug, "session_not_found");
+    assert_string_equal(fixture_exec(&f, f.m, "s", "print 1", NULL), "session_not_found");
+    assert_string_equal(fixture_close(&f, f.m, "s", NULL), "session_not_found");
+    /* An open of that name waits for the end and is a new one. */
+    c = fixture_spawn(&f, "open", "s", NULL);
+    (void)poll(NULL, 0, 200);
+    assert_int_equal(lock_release(reaper->lock_fd, sid), 0);
+    assert_int_equal(fixture_wait(&c, NULL, 0), 0);
+    assert_true(fixture_sql(&f, "SELECT sid FROM sessions") != sid);
+    assert_int_equal(fake_count(f.kernels), 1);
+    manager_free(reaper);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -250,6 +279,7 @@ main(int argc, char **argv)
         T(test_killed_holder_leaves_the_close_to_the_reaper),
         T(test_gateway_down),
         T(test_close_while_it_opens),
+        T(test_expired_one_is_gone_while_it_closes),
     };
 
     if (argc > 1)
