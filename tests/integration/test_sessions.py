@@ -111,7 +111,7 @@ def test_idle_sessions_expire_and_work_counts_from_its_end(stack, client):
     time.sleep(2.3)
     assert client.get("/v1/sessions/short").status == 404
     wait_until(lambda: not stack.kernels(), 10, "the expired kernel's end")
-    assert stack.sql("SELECT reason FROM history WHERE name = 'short'")[-1] == ("expired",)
+    assert stack.sql("SELECT reason FROM session_history WHERE name = 'short'")[-1] == ("expired",)
 
 
 @pytest.mark.parametrize("ttl,effective", [(0, 600), (-1, 600), (None, 600), (0.0001, 1), (1e308, 600), (30.5, 30.5)])
