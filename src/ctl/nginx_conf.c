@@ -279,7 +279,7 @@ put_problem(const struct settings *s, struct buf *out, const char *slug, int sta
     if (status == 429 || status == 503)
         (void)buf_puts(out, "            add_header Retry-After 1 always;\n");
     (void)buf_printf(out,
-                     "            return %d '{\"type\":\"about:blank\",\"status\":%d,\"title\":\"",
+                     "            return %d '{\"status\":%d,\"title\":\"",
                      status, status);
     put_quoted(out, p->title);
     (void)buf_puts(out, "\",\"detail\":\"");

@@ -5,9 +5,11 @@ Nothing listens on a fixed port: nginx on a unix socket, the gateway on a port t
 """
 import contextlib
 import ctypes
+import grp
+import http.client
+import json
 import os
 import pwd
-import grp
 import shutil
 import signal
 import socket
@@ -135,7 +137,6 @@ class Stack:
         wait_until(self.gateway_answers, 60, "the gateway")
 
     def gateway_request(self, method, path, body=None, timeout=10):
-        import http.client
         connection = http.client.HTTPConnection("127.0.0.1", self.gateway_port, timeout=timeout)
         try:
             connection.request(method, path, body, {"Authorization": "token " + self.token})
@@ -153,10 +154,13 @@ class Stack:
 
     def kernels(self):
         """Ids of the kernels at the gateway."""
-        import json
-        status, body = self.gateway_request("GET", "/api/kernels")
-        assert status == 200, (status, body)
+        # Debian's gateway fails to list while one of its kernels is half made
+        status, body = wait_until(self._listed, 10, "the gateway's list of kernels")
         return sorted(k["id"] for k in json.loads(body))
+
+    def _listed(self):
+        status, body = self.gateway_request("GET", "/api/kernels")
+        return (status, body) if status == 200 else None
 
     def ctl(self, *args, check=True, **kw):
         """Runs huskctl as the service's user; returns its standard output."""

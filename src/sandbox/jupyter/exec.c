@@ -258,8 +258,7 @@ conclude(struct run *r, struct execution_result *ret)
     if (r->forced != REASON_NONE) {
         ret->reason = r->forced;
         ret->ok = false;
-        if (ret->exit_code == 0)
-            ret->exit_code = -1;
+        ret->exit_code = -1;
     } else if (!s.replied) {
         ret->ok = false;
         ret->reason = s.has_error ? REASON_EXCEPTION
