@@ -88,7 +88,8 @@ workers(struct buf *out, struct scoreboard *b)
         const char *name;
     } states[] = {{SLOT_STARTING, "starting"}, {SLOT_IDLE, "idle"},
                   {SLOT_WORKING, "working"},   {SLOT_WAITING, "waiting"},
-                  {SLOT_DRAINING, "draining"}, {SLOT_CLAIMED, "claimed"}};
+                  {SLOT_DRAINING, "draining"}, {SLOT_CLAIMED, "claimed"},
+                  {SLOT_ENDING, "ending"}};
     uint64_t in = 0, bytes_out = 0;
 
     family(out, "husk_workers", "gauge", "Workers by lane and state.");

@@ -8,6 +8,7 @@
 static const char *const slot_states[] = {
     [SLOT_EMPTY] = "empty",     [SLOT_STARTING] = "starting", [SLOT_IDLE] = "idle",
     [SLOT_WORKING] = "working", [SLOT_WAITING] = "waiting",   [SLOT_DRAINING] = "draining",
+    [SLOT_CLAIMED] = "claimed", [SLOT_ENDING] = "ending",
 };
 
 /* One worker, copied out of its slot. */
@@ -25,7 +26,7 @@ read_slot(struct scoreboard *b, int i, struct worker_line *ret)
 {
     struct score_slot *s = scoreboard_slot(b, i);
     int state = atomic_load(&s->state), lane = atomic_load(&s->lane);
-    if (state <= SLOT_EMPTY || state > SLOT_DRAINING || lane < 0 || lane >= LANE_COUNT)
+    if (state <= SLOT_EMPTY || state > SLOT_ENDING || lane < 0 || lane >= LANE_COUNT)
         return 0;
     *ret = (struct worker_line){.pid = atomic_load(&s->pid),
                                 .lane = (enum lane)lane,

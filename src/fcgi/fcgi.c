@@ -353,7 +353,10 @@ void
 fcgi_finish(struct fcgi *f, struct http_exchange *x)
 {
     /* Nothing was sent: a plain close, which the front end turns into a 502. */
-    if (x->head_sent && !x->broken && fcgi_output_end(&f->out, f->io_timeout_ms) == 0)
-        linger(f);
+    if (x->head_sent && !x->broken && fcgi_output_flush(&f->out, f->io_timeout_ms) == 0) {
+        http_ending(x);
+        if (fcgi_output_end(&f->out, f->io_timeout_ms) == 0)
+            linger(f);
+    }
     drop(f);
 }

@@ -155,9 +155,8 @@ fcgi_output_all(struct fcgi_output *o, const void *p, size_t n, int64_t stall_ms
     return 0;
 }
 
-/* Until nothing is left over. */
-static int
-flush_all(struct fcgi_output *o, int64_t stall_ms)
+int
+fcgi_output_flush(struct fcgi_output *o, int64_t stall_ms)
 {
     struct deadline d = deadline_in(stall_ms);
 
@@ -179,14 +178,14 @@ fcgi_output_end(struct fcgi_output *o, int64_t stall_ms)
     static const unsigned char complete[8]; /* status 0, FCGI_REQUEST_COMPLETE */
     unsigned char both[FCGI_HEADER_BYTES * 2 + sizeof(complete)];
 
-    if (o->gone || flush_all(o, stall_ms) < 0)
+    if (o->gone || fcgi_output_flush(o, stall_ms) < 0)
         return -1;
     make_header(o, both, RECORD_STDOUT, 0);
     make_header(o, both + FCGI_HEADER_BYTES, RECORD_END_REQUEST, sizeof(complete));
     memcpy(both + sizeof(both) - sizeof(complete), complete, sizeof(complete));
     memcpy(o->rest, both, sizeof(both));
     o->pending = sizeof(both);
-    return flush_all(o, stall_ms);
+    return fcgi_output_flush(o, stall_ms);
 }
 
 void

@@ -30,6 +30,9 @@ void fcgi_output_init(struct fcgi_output *o, int fd, int request_id);
 int64_t fcgi_output_some(struct fcgi_output *o, const void *p, size_t n);
 /* All of them; each piece that moves renews the time. 0, or -1. */
 int fcgi_output_all(struct fcgi_output *o, const void *p, size_t n, int64_t stall_ms);
+/* What was kept of a record that went out in part; each piece that moves renews the time. 0, or -1.
+ */
+int fcgi_output_flush(struct fcgi_output *o, int64_t stall_ms);
 /* The end of the stream and of the request. 0, or -1. */
 int fcgi_output_end(struct fcgi_output *o, int64_t stall_ms);
 /* A record of a type that does not exist: the front end then breaks its client's connection, where

@@ -56,7 +56,17 @@ http_renew_budget(struct http_exchange *x)
     if (x->budget.at_ms < d.at_ms)
         x->budget = d;
     if (x->renewed)
-        x->renewed(x->renewed_ctx, x->budget);
+        x->renewed(x->watch_ctx, x->budget);
+}
+
+void
+http_ending(struct http_exchange *x)
+{
+    void (*ending)(void *ctx) = x->ending;
+
+    x->ending = NULL;
+    if (ending)
+        ending(x->watch_ctx);
 }
 
 static bool
@@ -115,10 +125,11 @@ send_bytes(struct http_exchange *x, const void *p, size_t n)
     return x->broken ? -1 : 0;
 }
 
-/* Builds the head, behind it the body when there is one: one write for a small answer. */
+/* Builds the head, behind it the body when there is one: one write for a small answer, which goes
+ * out at once and is the end if it is the whole one. */
 static int
 send_head(struct http_exchange *x, int status, const char *content_type, int64_t length,
-          const void *body, size_t n)
+          const void *body, size_t n, bool whole)
 {
     _cleanup_buf_ struct buf out = BUF_INIT(HTTP_HEAD_MAX + 4096 + HTTP_SMALL_BODY);
     bool bodiless = status == 204 || status == 304;
@@ -141,6 +152,8 @@ send_head(struct http_exchange *x, int status, const char *content_type, int64_t
     if (x->req.method == HTTP_HEAD || bodiless)
         n = 0;
     bool small = n <= HTTP_SMALL_BODY && buf_append(&out, body, n) == 0;
+    if (small && whole)
+        http_ending(x);
     if (send_bytes(x, out.data, out.len) < 0 || (!small && send_bytes(x, body, n) < 0))
         return -1;
     x->sent += (int64_t)n;
@@ -150,19 +163,19 @@ send_head(struct http_exchange *x, int status, const char *content_type, int64_t
 int
 http_send(struct http_exchange *x, int status, const char *content_type, const void *body, size_t n)
 {
-    return send_head(x, status, content_type, (int64_t)n, body, n);
+    return send_head(x, status, content_type, (int64_t)n, body, n, true);
 }
 
 int
 http_send_empty(struct http_exchange *x, int status)
 {
-    return send_head(x, status, NULL, 0, "", 0);
+    return send_head(x, status, NULL, 0, "", 0, true);
 }
 
 int
 http_begin(struct http_exchange *x, int status, const char *content_type, int64_t length)
 {
-    return send_head(x, status, content_type, length, "", 0);
+    return send_head(x, status, content_type, length, "", 0, false);
 }
 
 int

@@ -87,7 +87,10 @@ struct http_exchange {
     struct deadline budget; /* made at accept; bodies renew it while bytes move */
     /* Told of every renewal, for whoever watches over this process; NULL allowed. */
     void (*renewed)(void *ctx, struct deadline budget);
-    void *renewed_ctx;
+    /* Told once, when all that the client waits for is about to go out: from then on it may be back
+     * with its next request; NULL allowed. */
+    void (*ending)(void *ctx);
+    void *watch_ctx; /* of both */
     /* answer */
     int status;         /* 0 until set */
     struct buf headers; /* "Name: value\r\n" lines */
@@ -101,6 +104,9 @@ void http_exchange_done(struct http_exchange *x);
 
 /* Bytes of a body moved: the request's budget reaches at least HTTP_STALL_MS ahead again. */
 void http_renew_budget(struct http_exchange *x);
+
+/* Tells x->ending, unless that was done: whoever carries the answer does before its end. */
+void http_ending(struct http_exchange *x);
 
 const char *http_header(const struct http_exchange *x, const char *lower_name);
 /* The value of a query parameter, NULL if absent. */

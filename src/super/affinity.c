@@ -53,11 +53,15 @@ affinity_claim(struct scoreboard *b, const struct score_slot *own, enum lane lan
 {
     for (int k = 0; k < scoreboard_slots(b); k++) {
         struct score_slot *s = scoreboard_slot(b, k);
-        int32_t idle = SLOT_IDLE;
+        int32_t idle = SLOT_IDLE, ending = SLOT_ENDING;
 
-        if (s != own && (tag == 0 || affinity_keeps(s, tag)) &&
-            atomic_load(&s->lane) == (int32_t)lane &&
-            atomic_compare_exchange_strong(&s->state, &idle, SLOT_CLAIMED))
+        if (s == own || (tag != 0 && !affinity_keeps(s, tag)) ||
+            atomic_load(&s->lane) != (int32_t)lane)
+            continue;
+        /* Once more for idle: it may have become so between the two. */
+        if (atomic_compare_exchange_strong(&s->state, &idle, SLOT_CLAIMED) ||
+            (tag != 0 && atomic_compare_exchange_strong(&s->state, &ending, SLOT_CLAIMED)) ||
+            atomic_compare_exchange_strong(&s->state, &(int32_t){SLOT_IDLE}, SLOT_CLAIMED))
             return k;
     }
     return -1;
@@ -77,4 +81,23 @@ affinity_leave_idle(struct score_slot *own, enum slot_state state)
     int32_t idle = SLOT_IDLE;
 
     return atomic_compare_exchange_strong(&own->state, &idle, (int32_t)state);
+}
+
+void
+affinity_ending(struct score_slot *own)
+{
+    int32_t working = SLOT_WORKING;
+
+    (void)atomic_compare_exchange_strong(&own->state, &working, SLOT_ENDING);
+}
+
+void
+affinity_become_idle(struct score_slot *own)
+{
+    int32_t was = atomic_load(&own->state);
+
+    atomic_store(&own->deadline_ms, 0);
+    atomic_store(&own->since_ms, clock_mono_ms());
+    while (was != SLOT_CLAIMED && !atomic_compare_exchange_weak(&own->state, &was, SLOT_IDLE))
+        ;
 }

@@ -24,9 +24,9 @@ bool affinity_keeps(const struct score_slot *s, uint64_t tag);
 /* Forgets all of a slot: its worker is new. */
 void affinity_clear(struct score_slot *s);
 
-/* Claims an idle worker of the lane, other than `own`, that keeps the tag (0: any): its slot's
- * number, or -1. A claimed worker accepts nothing until it got the connection, or gave up waiting
- * for it. */
+/* Claims an idle worker of the lane, other than `own`, that keeps the tag (0: any), or one that
+ * keeps it and is just ending: its slot's number, or -1. A claimed worker accepts nothing until it
+ * got the connection, or gave up waiting for it. */
 int affinity_claim(struct scoreboard *b, const struct score_slot *own, enum lane lane,
                    uint64_t tag);
 /* Takes a claim back whose connection could not be handed over. */
@@ -34,5 +34,12 @@ void affinity_unclaim(struct score_slot *s);
 
 /* Idle to `state`: true; false when it was claimed in the meantime. */
 bool affinity_leave_idle(struct score_slot *own, enum slot_state state);
+
+/* Working to ending: whoever got our answer may be back with the next request before this worker
+ * is through with tidying up. */
+void affinity_ending(struct score_slot *own);
+/* Idle from whatever came before; a worker that was claimed while it ended stays claimed. No
+ * deadline is published any more. */
+void affinity_become_idle(struct score_slot *own);
 
 #endif

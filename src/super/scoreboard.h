@@ -28,7 +28,8 @@ enum slot_state {
     SLOT_WORKING,
     SLOT_WAITING,
     SLOT_DRAINING,
-    SLOT_CLAIMED /* idle, and another worker is handing it a connection (super/affinity.h) */
+    SLOT_CLAIMED, /* another worker is handing it a connection (super/affinity.h) */
+    SLOT_ENDING /* its answer is about to be whole: idle in a moment, and may be claimed already */
 };
 
 #define SCORE_METHODS 8

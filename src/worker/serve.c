@@ -77,21 +77,41 @@ serve_publish(struct score_slot *slot, struct deadline d)
         atomic_store(&slot->deadline_ms, d.at_ms == DEADLINE_NEVER.at_ms ? 0 : d.at_ms);
 }
 
+/* What an exchange tells us goes here. */
+struct serving {
+    const struct serve *s;
+    uint64_t tag; /* of the session that it is about; 0: none */
+};
+
 /* A transfer that moves puts the published deadline off; a later one, as that of an execution whose
  * output this is, stands. */
 static void
 on_renewed(void *ctx, struct deadline budget)
 {
-    struct score_slot *slot = ctx;
+    const struct serving *v = ctx;
+    struct score_slot *slot = v->s->slot;
 
     if (slot && budget.at_ms > atomic_load(&slot->deadline_ms))
         serve_publish(slot, budget);
 }
 
+/* The client's next request may come before we are through with this one: it shall find us. */
+static void
+on_ending(void *ctx)
+{
+    const struct serving *v = ctx;
+
+    if (v->tag != 0)
+        affinity_keep(v->s->hand->board, v->s->slot, v->tag);
+    if (v->s->hand)
+        affinity_ending(v->s->slot);
+}
+
 /* Reads and answers the request of a connection: 1 served, 0 the peer went. */
 static int
-serve_one(const struct serve *s, int conn)
+serve_one(const struct serve *s, int conn, uint64_t tag)
 {
+    struct serving serving = {s, tag};
     struct http_exchange x;
     struct err target = ERR_INIT;
 
@@ -100,7 +120,8 @@ serve_one(const struct serve *s, int conn)
     if (s->slot)
         score_set(s->slot, SLOT_WORKING, x.budget);
     x.renewed = on_renewed;
-    x.renewed_ctx = s->slot;
+    x.ending = on_ending;
+    x.watch_ctx = &serving;
     api_serve(s->api, &x, x.req.path ? NULL : &target);
     fcgi_finish(s->fcgi, &x);
     http_exchange_done(&x);
@@ -115,14 +136,11 @@ accept_and_serve(const struct serve *s, struct err *err)
     int conn = -1, rc = fcgi_take(s->fcgi, &conn, err);
 
     if (rc <= 0 || !s->hand)
-        return rc <= 0 ? rc : serve_one(s, conn);
+        return rc <= 0 ? rc : serve_one(s, conn, 0);
     uint64_t tag = hand_tag(conn);
     if (tag != 0 && !affinity_keeps(s->slot, tag) && hand_over(s->hand, conn, tag))
         return 0;
-    rc = serve_one(s, conn);
-    if (rc == 1 && tag != 0)
-        affinity_keep(s->hand->board, s->slot, tag);
-    return rc;
+    return serve_one(s, conn, tag);
 }
 
 /* What another worker handed to us; without it (it died, or thought better of it) 0. */
@@ -131,7 +149,8 @@ serve_handed(const struct serve *s)
 {
     int conn = hand_receive(s->hand, HANDED_MS);
 
-    return conn < 0 ? 0 : serve_one(s, conn);
+    score_set(s->slot, SLOT_WORKING, DEADLINE_NEVER); /* the claim is over */
+    return conn < 0 ? 0 : serve_one(s, conn, 0);
 }
 
 /*
@@ -148,7 +167,7 @@ serve_claimed(const struct serve *s, struct err *err)
     if (rc == 1 && hand_over(s->hand, conn, 0))
         rc = 0;
     int served = serve_handed(s);
-    return rc == 1 ? served + serve_one(s, conn) : served;
+    return rc == 1 ? served + serve_one(s, conn, hand_tag(conn)) : served;
 }
 
 static int
@@ -178,6 +197,17 @@ on_wake(const struct serve *s, enum wake wake, struct err *err)
                                                       : serve_claimed(s, err);
 }
 
+/* What was handed to us up to this moment is served, and from then on nothing is. */
+static void
+leave(const struct serve *s)
+{
+    affinity_clear(s->slot);
+    while (!affinity_leave_idle(s->slot, SLOT_DRAINING)) {
+        (void)serve_handed(s);
+        affinity_become_idle(s->slot);
+    }
+}
+
 int
 serve_loop(const struct serve *s, struct err *err)
 {
@@ -187,25 +217,25 @@ serve_loop(const struct serve *s, struct err *err)
 
     if (set_up(s, epoll_fd, err) < 0)
         return -1;
+    if (s->slot)
+        affinity_become_idle(s->slot);
     while (wake != WAKE_END) {
-        if (s->slot)
-            score_set(s->slot, SLOT_IDLE, DEADLINE_NEVER);
         do
             wake = sleep_idle(s, epoll_fd);
         while (wake == WAKE_NOTHING && !is_claimed(s));
-        if (wake != WAKE_END) {
-            int rc = on_wake(s, wake, err);
-            if (rc < 0)
-                return -1;
-            served += rc;
-            if (sig_next(s->signal_fd) != 0 || (s->max_requests > 0 && served >= s->max_requests))
-                wake = WAKE_END;
-        }
-        /* Leaving: what was handed to us up to this moment is served. */
-        if (wake == WAKE_END && s->hand && !affinity_leave_idle(s->slot, SLOT_DRAINING) &&
-            is_claimed(s))
-            (void)serve_handed(s);
+        if (wake == WAKE_END)
+            break;
+        int rc = on_wake(s, wake, err);
+        if (rc < 0)
+            return -1;
+        if (s->slot)
+            affinity_become_idle(s->slot);
+        served += rc;
+        if (sig_next(s->signal_fd) != 0 || (s->max_requests > 0 && served >= s->max_requests))
+            wake = WAKE_END;
     }
+    if (s->hand)
+        leave(s);
     if (s->slot)
         score_set(s->slot, SLOT_DRAINING, DEADLINE_NEVER);
     return 0;

@@ -78,6 +78,32 @@ test_a_claim_is_exclusive(void **state)
     affinity_unclaim(scoreboard_slot(board, any));
 }
 
+static void
+test_who_ends_can_be_claimed(void **state)
+{
+    struct score_slot *a = scoreboard_slot(board, 0), *b = scoreboard_slot(board, 1);
+    (void)state;
+    affinity_keep(board, b, 7);
+    affinity_ending(b); /* not while it is idle */
+    assert_int_equal(b->state, SLOT_IDLE);
+    score_set(b, SLOT_WORKING, (struct deadline){12345});
+    assert_int_equal(affinity_claim(board, a, LANE_EXEC, 7), -1);
+    affinity_ending(b);
+    assert_int_equal(b->state, SLOT_ENDING);
+    assert_int_equal(affinity_claim(board, a, LANE_EXEC, 8), -1);
+    assert_int_not_equal(affinity_claim(board, a, LANE_EXEC, 0), 1);
+    assert_int_equal(affinity_claim(board, a, LANE_EXEC, 7), 1);
+    affinity_become_idle(b); /* the claim stays */
+    assert_int_equal(b->state, SLOT_CLAIMED);
+    assert_int_equal(b->deadline_ms, 0);
+    affinity_unclaim(b);
+    score_set(b, SLOT_WORKING, (struct deadline){12345});
+    affinity_ending(b);
+    affinity_become_idle(b);
+    assert_int_equal(b->state, SLOT_IDLE);
+    affinity_clear(b);
+}
+
 int
 main(void)
 {
@@ -85,6 +111,7 @@ main(void)
         cmocka_unit_test(test_one_keeper_a_tag),
         cmocka_unit_test(test_the_oldest_falls_out),
         cmocka_unit_test(test_a_claim_is_exclusive),
+        cmocka_unit_test(test_who_ends_can_be_claimed),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down) != 0;
 }

@@ -129,7 +129,7 @@ t_large_body_and_gone_peer(void **state)
     (void)state;
     fake_init(&f, &x, HTTP_GET, NULL);
     x.renewed = on_renewed;
-    x.renewed_ctx = &renewed;
+    x.watch_ctx = &renewed;
     x.budget = deadline_in(1000);
     assert_int_equal(http_send(&x, 200, "a/b", body, n), 0);
     assert_int_equal(f.writes, 3); /* the head, then two steps, each of which renews the budget */
