@@ -10,6 +10,9 @@
 #include "api/sse.h"
 #include "base/log.h"
 
+/* Ids of requests are kept as they come. */
+_Static_assert(HTTP_REQUEST_ID_MAX == REQUEST_ID_MAX, "the row holds any request's id");
+
 /* What the spool takes as one event. */
 #define EVENT_MAX (16 * 1024 * 1024)
 
@@ -29,7 +32,7 @@ is_event_stream(const char *p, size_t n)
     static const char type[] = "text/event-stream";
     size_t k = sizeof(type) - 1;
 
-    if (n < k || strncasecmp(p, type, k) != 0)
+    if (n < k || strncasecmp(p, type, k) != 0 || (n > k && p[k] != ' ' && p[k] != ';'))
         return false;
     for (p += k, n -= k; n > 0 && (*p == ' ' || *p == ';'); p++, n--)
         ;
@@ -43,10 +46,8 @@ wants_stream(const struct api_call *c)
     const char *accept = http_header(c->x, "accept");
 
     for (const char *p = accept; p != NULL && *p != '\0';) {
-        size_t n = strcspn(p, ",");
-
         p += strspn(p, " \t");
-        n = strcspn(p, ",");
+        size_t n = strcspn(p, ",");
         if (is_event_stream(p, n))
             return true;
         p += n + (p[n] == ',');

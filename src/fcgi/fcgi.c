@@ -23,8 +23,6 @@
  * it is); and it never writes the answer, since its stream can only block (fcgi/output.c).
  */
 
-#define REQUEST_ID_MAX 64
-#define CLIENT_ID_MAX 128
 #define FIRST_BYTE_MS 2000 /* a connection that stays silent for so long is dropped */
 #define LINGER_MS 200      /* for the front end to take the end and close */
 
@@ -33,8 +31,8 @@ struct fcgi {
     int64_t io_timeout_ms;
     FCGX_Request r;
     int64_t body_left; /* of the announced body; INT64_MAX when none was announced */
-    char request_id[REQUEST_ID_MAX + 1];
-    char client_request_id[CLIENT_ID_MAX + 1];
+    char request_id[HTTP_REQUEST_ID_MAX + 1];
+    char client_request_id[HTTP_REQUEST_ID_MAX + 1];
     struct fcgi_output out;
 };
 
@@ -279,13 +277,13 @@ set_ids(struct fcgi *f, struct http_request *r)
     const char *client = get_header(f, "x-request-id");
     size_t n = client ? strlen(client) : 0;
 
-    if (id && id_in_alphabet(id, strlen(id), 1, REQUEST_ID_MAX))
+    if (id && id_in_alphabet(id, strlen(id), 1, HTTP_REQUEST_ID_MAX))
         memcpy(f->request_id, id, strlen(id) + 1);
     else
         id_random_hex(f->request_id, 16);
     r->request_id = f->request_id;
     r->client_request_id = NULL;
-    if (n == 0 || n > CLIENT_ID_MAX)
+    if (n == 0 || n > HTTP_REQUEST_ID_MAX)
         return;
     for (size_t i = 0; i < n; i++) {
         if (client[i] <= ' ' || client[i] >= 0x7f)

@@ -57,6 +57,10 @@ struct http_carrier {
 #define HTTP_WRITE_STEP 32768 /* what is written at once; each step renews the budget */
 #define HTTP_STALL_MS 60000   /* a body that moves no byte for so long ends the request */
 
+/* Bytes of a request's id, nginx's and the client's own; a longer one of the client's is left out.
+ */
+#define HTTP_REQUEST_ID_MAX 64
+
 #define HTTP_PARAMS_MAX 4
 #define HTTP_QUERY_MAX 16
 

@@ -226,6 +226,11 @@ test_stream_refused(void **state)
     fake_json(&a->f, "{\"code\":\"print 1\"}");
     api_finish_expect(a, 200, NULL);
     assert_string_equal(api_header(a, "Content-Type"), "application/json");
+    api_begin(a, "POST", EXEC);
+    fake_header(&a->f, "accept", "text/event-streams");
+    fake_json(&a->f, "{\"code\":\"print 1\"}");
+    api_finish_expect(a, 200, NULL);
+    assert_string_equal(api_header(a, "Content-Type"), "application/json");
 }
 
 /* The caller goes: the run ends within a second, or goes on where that was asked for. */

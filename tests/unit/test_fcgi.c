@@ -566,6 +566,18 @@ t_ids_and_headers(void **state)
     assert_int_equal(fcgi_client_call(server.path, params, "", out, sizeof(out)), 200);
     assert_int_equal(strcspn(out, "|"), 32);
     assert_memory_equal(out + 32, "|none|", 6);
+    /* the longest one that an execution's row holds, and one that is longer */
+    char longest[] = "HTTP_X_REQUEST_ID="
+                     "0123456789012345678901234567890123456789012345678901234567890123";
+    char longer[] = "HTTP_X_REQUEST_ID="
+                    "01234567890123456789012345678901234567890123456789012345678901234";
+    params[3] = longest;
+    assert_int_equal(fcgi_client_call(server.path, params, "", out, sizeof(out)), 200);
+    assert_non_null(
+        strstr(out, "|0123456789012345678901234567890123456789012345678901234567890123|"));
+    params[3] = longer;
+    assert_int_equal(fcgi_client_call(server.path, params, "", out, sizeof(out)), 200);
+    assert_memory_equal(out + 32, "|none|", 6);
 }
 
 static long
