@@ -85,7 +85,8 @@ struct session_filter {
     int64_t after_sid_created, after_sid; /* cursor; 0 from the newest */
     int limit;
 };
-/* Newest first. *ret is a heap array (free each with session_done, then the array). */
+/* Newest first. *ret is a heap array (free each with session_done, then the array); it is empty
+ * only when there are no further ones. */
 int manager_list(struct manager *m, const struct caller *c, const struct session_filter *f,
                  struct session **ret, size_t *ret_n, bool *ret_more, struct err *err);
 

@@ -40,6 +40,25 @@ manager_get(struct manager *m, const struct caller *c, const char *name, bool te
     return 0;
 }
 
+/* Leaves out of the list those that are gone for every caller; how many are left. */
+static size_t
+keep_live(struct manager *m, struct session *list, size_t n)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (session_expired(m, &list[i])) {
+            session_done(&list[i]);
+            continue;
+        }
+        session_derive(m, &list[i]);
+        if (kept != i)
+            list[kept] = list[i];
+        kept++;
+    }
+    return kept;
+}
+
 int
 manager_list(struct manager *m, const struct caller *c, const struct session_filter *f,
              struct session **ret, size_t *ret_n, bool *ret_more, struct err *err)
@@ -52,22 +71,24 @@ manager_list(struct manager *m, const struct caller *c, const struct session_fil
                               .after_sid = f->after_sid,
                               .limit = f->limit};
     struct session *list = NULL;
-    size_t n = 0, kept = 0;
+    size_t n = 0;
+    bool more = false;
 
-    if (session_store_list(m->db, &q, &list, &n, ret_more, err) < 0)
-        return -1;
-    for (size_t i = 0; i < n; i++) {
-        if (session_expired(m, &list[i])) {
-            session_done(&list[i]);
-            continue;
+    for (;;) {
+        if (session_store_list(m->db, &q, &list, &n, &more, err) < 0)
+            return -1;
+        if (n > 0) {
+            q.after_created = list[n - 1].created_at;
+            q.after_sid = list[n - 1].sid;
         }
-        session_derive(m, &list[i]);
-        if (kept != i)
-            list[kept] = list[i];
-        kept++;
+        n = keep_live(m, list, n);
+        if (n > 0 || !more)
+            break;
+        free(list); /* none is left of this page, and an empty one would look like the last */
     }
     *ret = list;
-    *ret_n = kept;
+    *ret_n = n;
+    *ret_more = more;
     return 0;
 }
 

@@ -173,6 +173,28 @@ test_patch_and_labels(void **state)
     free(list);
 }
 
+/* A page of which all have expired is not the last one. */
+static void
+test_list_passes_over_expired_ones(void **state)
+{
+    const struct session_filter one = {.state = -1, .limit = 1};
+    struct session *list = NULL;
+    struct err err = ERR_INIT;
+    size_t n = 0;
+    bool more = true;
+
+    (void)state;
+    assert_null(fixture_open(&f, f.m, "t", NULL, NULL));
+    (void)fixture_sql(&f, "UPDATE sessions SET last_work_boot_ms = 0, ttl_ms = 1000,"
+                          " created_at = created_at + 1 WHERE name = 't'");
+    assert_int_equal(manager_list(f.m, &f.ann, &one, &list, &n, &more, &err), 0);
+    assert_int_equal(n, 1);
+    assert_string_equal(list[0].name, "s");
+    assert_false(more);
+    session_done(&list[0]);
+    free(list);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -184,6 +206,7 @@ main(int argc, char **argv)
         T(test_looking_is_no_work),
         T(test_a_removed_folder_is_made_again),
         T(test_patch_and_labels),
+        T(test_list_passes_over_expired_ones),
     };
 
     if (argc > 1)
