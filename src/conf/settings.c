@@ -142,7 +142,9 @@ parse_environment(struct settings *s, struct err *err)
         if (strncmp(*e, prefix, sizeof(prefix) - 1) != 0)
             continue;
         const char *equals = strchr(*e, '=');
-        size_t key_n = equals ? (size_t)(equals - *e) : strlen(*e);
+        if (!equals) /* only a program that made its own environment can leave such a thing there */
+            return err_set(err, ERR_INVALID, "environment: \"%.80s\" is not KEY=value", *e);
+        size_t key_n = (size_t)(equals - *e);
         const struct setting *t = setting_find(*e, key_n);
         if (!t)
             return err_set(err, ERR_INVALID, "environment: unknown setting \"%.*s\"",

@@ -60,30 +60,38 @@ session_store_find_any_owner(struct db *db, const char *name, struct session *re
 struct patch {
     int64_t sid, ttl_ms;
     const char *labels;
-    struct session *ret;
+    struct session session;
 };
 
 static int
 patch(struct db *db, void *ctx, struct err *err)
 {
     struct patch *p = ctx;
-    int r = sql_run(db, err,
-                    "UPDATE sessions SET ttl_ms = CASE WHEN ?2 >= 0 THEN ?2 ELSE ttl_ms END,"
-                    " labels = coalesce(?3, labels) WHERE sid = ?1 AND state <> 'closing'",
-                    "iit", p->sid, p->ttl_ms, p->labels);
+    int r;
 
-    if (r <= 0 || !p->ret)
+    session_done(&p->session); /* of an earlier run */
+    r = sql_run(db, err,
+                "UPDATE sessions SET ttl_ms = CASE WHEN ?2 >= 0 THEN ?2 ELSE ttl_ms END,"
+                " labels = coalesce(?3, labels) WHERE sid = ?1 AND state <> 'closing'",
+                "iit", p->sid, p->ttl_ms, p->labels);
+
+    if (r <= 0)
         return r;
-    return session_store_by_sid(db, p->sid, p->ret, err);
+    return session_store_by_sid(db, p->sid, &p->session, err);
 }
 
 int
 session_store_patch(struct db *db, int64_t sid, int64_t ttl_ms, const char *labels,
                     struct session *ret, struct err *err)
 {
-    struct patch p = {sid, ttl_ms, labels, ret};
+    struct patch p = {.sid = sid, .ttl_ms = ttl_ms, .labels = labels};
+    int r = sql_tx(db, patch, &p, err);
 
-    return sql_tx(db, patch, &p, err);
+    if (r > 0 && ret)
+        *ret = p.session;
+    else
+        session_done(&p.session);
+    return r;
 }
 
 int

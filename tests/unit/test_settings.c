@@ -227,6 +227,12 @@ t_the_environment_wins_and_is_held_to_the_same(void **state)
     setenv("SANDBOX_UNHEARD_OF", "1", 1);
     load_refused("", "environment: unknown setting \"SANDBOX_UNHEARD_OF\"");
     unsetenv("SANDBOX_UNHEARD_OF");
+    /* What execve passes on need not hold a '='. */
+    static char bare[] = "SANDBOX_MAX_TTL", *odd[] = {bare, NULL};
+    char **usual = environ;
+    environ = odd;
+    load_refused("", "environment: \"SANDBOX_MAX_TTL\" is not KEY=value");
+    environ = usual;
 }
 
 static void
