@@ -26,6 +26,7 @@ struct ctl {
     const struct ctl_option *options; /* of the command; ends with a NULL name */
     const char *values[CTL_OPTIONS_MAX];
     const char *operand; /* or NULL */
+    const char *second;  /* the optional one behind it, or NULL */
     struct buf out;      /* printed when the command ends well */
     struct manager_paths paths;
 };
@@ -35,12 +36,13 @@ struct ctl_command {
     const char *operand; /* what it needs, or NULL */
     const char *help;
     const struct ctl_option *options;
-    /* 0, or -1 with err. May return 1: it has printed why, the exit status is 1. */
+    /* 0, or -1 with err. May return another exit status: it has said why itself. */
     int (*run)(struct ctl *c, struct err *err);
+    const char *second; /* what it may have behind the operand, or NULL */
 };
 
 extern const struct ctl_command status_commands[], session_commands[], key_commands[],
-    db_commands[], config_commands[], doctor_commands[];
+    exec_commands[], db_commands[], config_commands[], doctor_commands[];
 
 /* The value of an option, "" for one without; NULL if it was not given. */
 const char *ctl_value(const struct ctl *c, const char *name);

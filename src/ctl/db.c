@@ -47,9 +47,21 @@ static int
 run_backup(struct ctl *c, struct err *err)
 {
     _cleanup_(close_db) struct db *db = NULL;
-    if (open_db(c, 0, &db, err) < 0 || db_backup(db, c->operand, err) < 0)
+    if (open_db(c, 0, &db, err) < 0 || db_ping(db, err) < 0 ||
+        db_backup(db, c->operand, DB_BACKUP_MODE, err) < 0)
         return -1;
     (void)buf_printf(&c->out, "%s is written\n", c->operand);
+    return 0;
+}
+
+static int
+run_snapshot(struct ctl *c, struct err *err)
+{
+    _cleanup_(close_db) struct db *db = NULL;
+    if (open_db(c, 0, &db, err) < 0 || db_ping(db, err) < 0 ||
+        db_backup(db, c->operand, DB_SNAPSHOT_MODE, err) < 0)
+        return -1;
+    (void)buf_printf(&c->out, "%s is written; look at it with sqlite3 -readonly\n", c->operand);
     return 0;
 }
 
@@ -57,6 +69,9 @@ const struct ctl_command db_commands[] = {
     {"db migrate", NULL, "Make the database, or bring it to this program's version", NULL,
      run_migrate},
     {"db check", NULL, "Check the database's integrity", NULL, run_check},
-    {"db backup", "FILE", "Copy the database, whole, while it is in use", NULL, run_backup},
+    {"db backup", "FILE", "Copy the database, whole, to restore from; in use or not", NULL,
+     run_backup},
+    {"db snapshot", "FILE", "Copy the database for reading: queries there hinder nobody", NULL,
+     run_snapshot},
     {NULL, NULL, NULL, NULL, NULL},
 };

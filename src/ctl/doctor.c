@@ -20,6 +20,7 @@
 struct doctor {
     struct ctl *c;
     int failures;
+    struct json_writer *json; /* NULL: text */
 };
 
 static void report(struct doctor *d, const char *mark, const char *fix, const char *fmt, ...)
@@ -28,14 +29,23 @@ static void report(struct doctor *d, const char *mark, const char *fix, const ch
 static void
 report(struct doctor *d, const char *mark, const char *fix, const char *fmt, ...)
 {
+    struct buf what = BUF_INIT(4096);
     va_list ap;
     va_start(ap, fmt);
-    (void)buf_printf(&d->c->out, "%-5s ", mark);
-    (void)buf_vprintf(&d->c->out, fmt, ap);
+    (void)buf_vprintf(&what, fmt, ap);
     va_end(ap);
-    (void)buf_putc(&d->c->out, '\n');
-    if (fix)
-        (void)buf_printf(&d->c->out, "      fix: %s\n", fix);
+    if (d->json) {
+        jw_object(d->json, NULL);
+        jw_string(d->json, "mark", mark);
+        jw_string(d->json, "what", buf_str(&what));
+        jw_string(d->json, "fix", fix);
+        jw_end_object(d->json);
+    } else {
+        (void)buf_printf(&d->c->out, "%-5s %s\n", mark, buf_str(&what));
+        if (fix)
+            (void)buf_printf(&d->c->out, "      fix: %s\n", fix);
+    }
+    buf_done(&what);
     d->failures += strcmp(mark, "FAIL") == 0;
 }
 
@@ -181,9 +191,15 @@ check_nginx(struct doctor *d)
 static int
 run_doctor(struct ctl *c, struct err *err)
 {
-    struct doctor d = {.c = c};
+    struct json_writer w;
+    struct doctor d = {.c = c, .json = ctl_value(c, "json") ? &w : NULL};
     char path[SETTINGS_PATH_MAX];
     (void)err;
+    if (d.json) {
+        jw_init(&w, &c->out);
+        jw_object(&w, NULL);
+        jw_array(&w, "checks");
+    }
     check_file(&d);
     check_directory(&d, "state", c->settings.state_dir);
     check_directory(&d, "workspaces", settings_path(&c->settings, "workspaces", path));
@@ -198,12 +214,24 @@ run_doctor(struct ctl *c, struct err *err)
            strcmp(c->settings.isolation, "none") == 0
                ? " (sessions are kept apart by working directory only: one trust domain)"
                : "");
-    (void)buf_printf(&c->out, d.failures ? "%d failures\n" : "everything needed is there\n",
-                     d.failures);
+    if (d.json) {
+        jw_end_array(&w);
+        jw_i64(&w, "failures", d.failures);
+        jw_end_object(&w);
+        (void)buf_putc(&c->out, '\n');
+    } else {
+        (void)buf_printf(&c->out, d.failures ? "%d failures\n" : "everything needed is there\n",
+                         d.failures);
+    }
     return d.failures ? 1 : 0;
 }
 
+static const struct ctl_option options[] = {
+    {"json", NULL, "as one JSON object"},
+    {NULL, NULL, NULL},
+};
+
 const struct ctl_command doctor_commands[] = {
-    {"doctor", NULL, "Say what of the environment is missing, with the fix", NULL, run_doctor},
+    {"doctor", NULL, "Say what of the environment is missing, with the fix", options, run_doctor},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -43,6 +43,36 @@ scopes_text(unsigned set, struct buf *out)
             (void)buf_printf(out, "%s%s", out->len > before ? "," : "", scopes[i].name);
 }
 
+/* The members of a key's object. */
+static void
+put_key(struct json_writer *w, const struct key_info *k)
+{
+    jw_string(w, "key_id", k->key_id);
+    jw_string(w, "owner", k->owner);
+    jw_array(w, "scopes");
+    for (size_t i = 0; i < SCOPES; i++)
+        if (k->scopes & scopes[i].scope)
+            jw_string(w, NULL, scopes[i].name);
+    jw_end_array(w);
+    jw_string(w, "note", k->note);
+    jw_time(w, "created_at", k->created_at);
+    jw_time(w, "expires_at", k->expires_at);
+    jw_time(w, "revoked_at", k->revoked_at);
+    jw_time(w, "last_used_at", k->last_used_at);
+}
+
+static void
+put_created(struct buf *out, const char *token, const struct key_info *k)
+{
+    struct json_writer w;
+    jw_init(&w, out);
+    jw_object(&w, NULL);
+    jw_string(&w, "key", token);
+    put_key(&w, k);
+    jw_end_object(&w);
+    (void)buf_putc(out, '\n');
+}
+
 static int
 run_create(struct ctl *c, struct err *err)
 {
@@ -65,32 +95,15 @@ run_create(struct ctl *c, struct err *err)
         manager_key_create(m, owner, set, lives_ms ? clock_wall_ms() + lives_ms : 0,
                            note ? note : "", token, &info, err) < 0)
         return -1;
-    if (ctl_value(c, "quiet"))
+    if (ctl_value(c, "json"))
+        put_created(&c->out, token, &info);
+    else if (ctl_value(c, "quiet"))
         (void)buf_printf(&c->out, "%s\n", token);
     else
         (void)buf_printf(&c->out, "key:   %s\nid:    %s\nowner: %s\nThe key is shown this once.\n",
                          token, info.key_id, owner);
     explicit_bzero(token, sizeof(token));
     return 0;
-}
-
-static void
-put_key(struct json_writer *w, const struct key_info *k)
-{
-    jw_object(w, NULL);
-    jw_string(w, "key_id", k->key_id);
-    jw_string(w, "owner", k->owner);
-    jw_array(w, "scopes");
-    for (size_t i = 0; i < SCOPES; i++)
-        if (k->scopes & scopes[i].scope)
-            jw_string(w, NULL, scopes[i].name);
-    jw_end_array(w);
-    jw_string(w, "note", k->note);
-    jw_time(w, "created_at", k->created_at);
-    jw_time(w, "expires_at", k->expires_at);
-    jw_time(w, "revoked_at", k->revoked_at);
-    jw_time(w, "last_used_at", k->last_used_at);
-    jw_end_object(w);
 }
 
 static void
@@ -124,8 +137,11 @@ run_list(struct ctl *c, struct err *err)
     jw_init(&w, &c->out);
     jw_object(&w, NULL);
     jw_array(&w, "keys");
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        jw_object(&w, NULL);
         put_key(&w, &keys[i]);
+        jw_end_object(&w);
+    }
     jw_end_array(&w);
     jw_end_object(&w);
     (void)buf_putc(&c->out, '\n');
@@ -148,6 +164,7 @@ static const struct ctl_option create_options[] = {
     {"expires", "DURATION", "how long it is good, such as 30days; without: for ever"},
     {"note", "TEXT", "what it is for"},
     {"quiet", NULL, "print the key alone"},
+    {"json", NULL, "as one JSON object"},
     {NULL, NULL, NULL},
 };
 

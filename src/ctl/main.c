@@ -18,7 +18,8 @@
 enum { EXIT_USAGE = 2 };
 
 static const struct ctl_command *const groups[] = {
-    status_commands, session_commands, key_commands, db_commands, config_commands, doctor_commands,
+    status_commands, session_commands, exec_commands,   key_commands,
+    db_commands,     config_commands,  doctor_commands,
 };
 #define GROUPS (sizeof(groups) / sizeof(groups[0]))
 
@@ -29,8 +30,9 @@ print_help(void)
     for (size_t g = 0; g < GROUPS; g++)
         for (const struct ctl_command *c = groups[g]; c->name; c++) {
             char left[64];
-            snprintf(left, sizeof(left), "%s%s%s", c->name, c->operand ? " " : "",
-                     c->operand ? c->operand : "");
+            snprintf(left, sizeof(left), "%s%s%s%s%s", c->name, c->operand ? " " : "",
+                     c->operand ? c->operand : "", c->second ? " " : "",
+                     c->second ? c->second : "");
             printf("  %-22s %s\n", left, c->help);
         }
     puts("\nOptions:\n"
@@ -43,8 +45,9 @@ print_help(void)
 static void
 print_command_help(const struct ctl_command *c)
 {
-    printf("usage: huskctl %s%s%s%s\n%s.\n", c->name, c->options ? " [OPTION]..." : "",
-           c->operand ? " " : "", c->operand ? c->operand : "", c->help);
+    printf("usage: huskctl %s%s%s%s%s%s\n%s.\n", c->name, c->options ? " [OPTION]..." : "",
+           c->operand ? " " : "", c->operand ? c->operand : "", c->second ? " " : "",
+           c->second ? c->second : "", c->help);
     for (const struct ctl_option *o = c->options; o && o->name; o++) {
         char left[64];
         snprintf(left, sizeof(left), "--%s%s%s", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
@@ -130,6 +133,8 @@ parse_arguments(struct ctl *c, const struct ctl_command *command, char **argv, s
                 return -1;
         } else if (command->operand && !c->operand) {
             c->operand = *argv;
+        } else if (command->second && !c->second) {
+            c->second = *argv;
         } else {
             return err_set(err, ERR_INVALID, "unexpected \"%.80s\"", *argv);
         }

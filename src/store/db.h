@@ -42,8 +42,11 @@ void db_sizes(const struct db *db, int64_t *ret_db, int64_t *ret_wal);
 /* PRAGMA integrity_check and foreign_key_check: 0 when both are clean, else ERR_INTERNAL with the
  * first lines of what they said in `ret`. */
 int db_check(struct db *db, struct buf *ret, struct err *err);
-/* VACUUM INTO a new file (must not exist), mode 0640. */
-int db_backup(struct db *db, const char *to_path, struct err *err);
+/* VACUUM INTO a new file of that mode, a whole database in one file; ERR_CONFLICT when something is
+ * there. One that could not be finished is removed. */
+#define DB_BACKUP_MODE 0640
+#define DB_SNAPSHOT_MODE 0440 /* nobody writes to it by mistake */
+int db_backup(struct db *db, const char *to_path, unsigned mode, struct err *err);
 
 /* The times an operation happens at, read once by its caller. */
 struct db_now {

@@ -2,6 +2,7 @@
 #include "store/db.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,7 +10,6 @@
 
 #include "store/sql.h"
 
-#define BACKUP_MODE 0640
 /* Lines of a check's complaint that are shown. */
 #define CHECK_LINES 20
 
@@ -83,15 +83,22 @@ db_check(struct db *db, struct buf *ret, struct err *err)
 }
 
 int
-db_backup(struct db *db, const char *to_path, struct err *err)
+db_backup(struct db *db, const char *to_path, unsigned mode, struct err *err)
 {
-    struct stat st;
+    int r;
 
-    if (lstat(to_path, &st) == 0)
-        return err_set(err, ERR_CONFLICT, "%s exists already", to_path);
-    if (sql_run(db, err, "VACUUM INTO ?", "t", to_path) < 0)
-        return err_wrap(err, "writing %s", to_path);
-    if (chmod(to_path, BACKUP_MODE) < 0)
-        return err_sys(err, ERR_INTERNAL, errno, "the mode of %s", to_path);
-    return 0;
+    /* SQLite writes into an empty file that is there: made by us, it is private from the start and
+     * nobody's file is ever taken. */
+    _cleanup_close_ int fd =
+        open(to_path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return err_sys(err, errno == EEXIST ? ERR_CONFLICT : ERR_INVALID, errno, "%s", to_path);
+    r = sql_run(db, err, "VACUUM INTO ?", "t", to_path);
+    if (r >= 0 && fchmod(fd, mode) < 0)
+        r = err_sys(err, ERR_INTERNAL, errno, "the mode");
+    if (r >= 0 && fsync(fd) < 0)
+        r = err_sys(err, ERR_INTERNAL, errno, "keeping it");
+    if (r < 0)
+        (void)unlink(to_path);
+    return r < 0 ? err_wrap(err, "writing %s", to_path) : 0;
 }

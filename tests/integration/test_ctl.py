@@ -1,7 +1,14 @@
 """huskctl and the operator's views on a running service."""
 import json
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
 
 import pytest
+
+from stack import SOURCE
 
 
 def test_status_and_sessions(stack, client, session):
@@ -65,3 +72,94 @@ def test_views(stack, client, session):
 
 def test_reaper_once(stack):
     stack.sweep()
+
+
+def run_code(stack, session, code, *more):
+    return stack.ctl("exec", *more, session, "-", check=False, input=code)
+
+
+def test_exec_prints_what_the_code_prints_and_ends_as_it_does(stack, client, session):
+    done = run_code(stack, session, "import sys\nx = 1\nprint('out')\nprint('err', file=sys.stderr)")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "out\n", "err\n")
+    assert client.run(session, "print(x)")["stdout"] == "1\n"
+    failed = run_code(stack, session, "1/0")
+    assert failed.returncode == 1 and "ZeroDivisionError" in failed.stderr
+    late = run_code(stack, session, "import time; time.sleep(30)", "--timeout", "1s")
+    assert late.returncode != 0 and "timeout" in late.stderr
+    missing = run_code(stack, "no-such-session", "1")
+    assert missing.returncode == 1 and missing.stderr.startswith("huskctl: ")
+    other = stack.client(stack.key("someone-else"))
+    other.open(session)
+    assert run_code(stack, session, "print('theirs'); y = 2", "--owner", "someone-else").stdout == "theirs\n"
+    assert other.run(session, "print(y)")["stdout"] == "2\n"
+    other.delete(f"/v1/sessions/{session}")
+
+
+def test_exec_of_a_file_as_json_is_recorded_like_any_other(stack, client, session):
+    path = stack.path("code.py")
+    with open(path, "w") as f:
+        f.write("print('from a file'); 6 * 7")
+    result = json.loads(stack.ctl("exec", "--json", session, path))
+    assert result["stdout"] == "from a file\n" and result["reason"] == "completed"
+    assert result["results"][0]["data"]["text/plain"] == "42"
+    row = client.get(f"/v1/executions/{result['execution_id']}").json()
+    assert row["status"] == "ok"
+
+
+def test_exec_is_interrupted_by_ctrl_c(stack, client, session):
+    process = subprocess.Popen(
+        [stack.path("bin", "huskctl"), "--config", stack.path("husk.conf"), "exec", session], text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **stack._as("husk"))
+    process.stdin.write("import time\nprint('on', flush=True)\ntime.sleep(30)")
+    process.stdin.close()
+    assert process.stdout.readline() == "on\n"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(15) != 0
+    process.stdout.close(), process.stderr.close()
+    assert client.run(session, "print(1)")["stdout"] == "1\n"
+
+
+@pytest.mark.parametrize("kind, mode", [("backup", 0o640), ("snapshot", 0o440)])
+def test_copies_of_the_database(stack, session, kind, mode):
+    path = stack.path("s", kind + ".db")
+    stack.ctl("db", kind, path)
+    assert stat.S_IMODE(os.stat(path).st_mode) == mode
+    copy = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert copy.execute("SELECT count(*) FROM v_sessions WHERE name = ?", (session,)).fetchone() == (1,)
+    copy.close()
+    before = os.stat(path)
+    again = stack.ctl("db", kind, path, check=False)
+    assert again.returncode == 1 and "exists" in again.stderr
+    assert os.stat(path).st_mtime_ns == before.st_mtime_ns
+
+
+def test_everything_shown_is_shown_as_json_too(stack, session):
+    for command in (["status"], ["session", "list"], ["session", "show", session], ["key", "list"], ["config"], ["doctor"],
+                    ["key", "create", "--owner", "j"]):
+        shown = stack.ctl(*command, "--json")
+        assert json.loads(shown), command
+    assert json.loads(stack.ctl("config", "--json"))["SANDBOX_GATEWAY_AUTH_TOKEN"] == "********"
+
+
+def complete(stack, *words):
+    """What bash offers for the last of the words."""
+    script = (
+        'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _huskctl; printf "%s\\n" "${COMPREPLY[@]}"')
+    done = subprocess.run(
+        ["bash", "-euc", script, "bash", os.path.join(SOURCE, "completion", "huskctl"), stack.path("bin", "huskctl"), *words],
+        stdout=subprocess.PIPE, text=True, check=True, timeout=30, cwd="/", **stack._as("husk"))
+    return done.stdout.split()
+
+
+def test_completion(stack, session):
+    assert complete(stack, "sess") == ["session"]
+    assert set(complete(stack, "session", "")) == {"list", "show", "close"}
+    assert complete(stack, "db", "sn") == ["snapshot"]
+    assert "--owner" in complete(stack, "session", "close", "--")
+    assert complete(stack, "key", "create", "--sc") == ["--scope"]
+    assert "admin" in complete(stack, "key", "create", "--scope", "")
+    config = ("--config", stack.path("husk.conf"))
+    assert complete(stack, *config, "session", "show", session[:5]) == [session]
+    assert session in complete(stack, *config, "exec", "")
+    assert complete(stack, "exec", "x", "/etc/host") != []

@@ -148,10 +148,11 @@ t_checkpoint_check_and_backup(void **state)
     assert_int_equal(db_check(f->db, &said, &err), 0);
     assert_int_equal(said.len, 0);
     assert_int_equal(db_optimize(f->db, &err), 0);
-    assert_int_equal(db_backup(f->db, tmpdir_path(path, f->dir, "copy.db"), &err), 0);
+    assert_int_equal(db_backup(f->db, tmpdir_path(path, f->dir, "copy.db"), DB_BACKUP_MODE, &err),
+                     0);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0640);
-    assert_int_equal(db_backup(f->db, path, &err), -1);
+    assert_int_equal(db_backup(f->db, path, DB_BACKUP_MODE, &err), -1);
     assert_int_equal(err.code, ERR_CONFLICT);
     assert_int_equal(db_open(path, 0, &copy, &err), 0);
     assert_int_equal(db_ping(copy, &err), 0);

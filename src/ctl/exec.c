@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/* Code run in a session by the operator, from this process: its rights are those of the owner's. */
+#include "ctl/ctl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/num.h"
+#include "base/sig.h"
+
+#define NO_EXIT_CODE 255 /* the kernel went before there was one */
+
+struct ctl_run {
+    int signals; /* SIGINT and SIGTERM interrupt the code */
+    bool stop;
+    bool quiet; /* --json: nothing is printed on the way */
+};
+
+static int
+read_code(const char *file, size_t max, struct buf *ret, struct err *err)
+{
+    bool standard = !file || strcmp(file, "-") == 0;
+    _cleanup_close_ int fd = standard ? dup(STDIN_FILENO) : open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(err, ERR_INVALID, errno, "%s", standard ? "standard input" : file);
+    for (;;) {
+        char chunk[16384];
+        ssize_t n = read(fd, chunk, sizeof(chunk));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_sys(err, ERR_INVALID, errno, "%s", standard ? "standard input" : file);
+        if (n == 0)
+            return 0;
+        if (ret->len + (size_t)n > max || buf_append(ret, chunk, (size_t)n) < 0)
+            return err_set(err, ERR_LIMIT, "the code is longer than %zu bytes", max);
+    }
+}
+
+static enum hook_verdict
+on_tick(void *ctx)
+{
+    struct ctl_run *run = ctx;
+    if (sig_next(run->signals))
+        run->stop = true;
+    return run->stop ? HOOK_INTERRUPT : HOOK_GO_ON;
+}
+
+static void
+on_event(void *ctx, const struct exec_event *ev, int64_t seq)
+{
+    const struct ctl_run *run = ctx;
+    (void)seq;
+    /* A reader that is gone ends nothing: the run goes on and its end is recorded. */
+    if (!run->quiet && ev->type == EVENT_STDOUT)
+        (void)fd_write_all(STDOUT_FILENO, ev->p, ev->n);
+    else if (!run->quiet && ev->type == EVENT_STDERR)
+        (void)fd_write_all(STDERR_FILENO, ev->p, ev->n);
+}
+
+static void
+put_bundles(struct json_writer *w, const char *name, const struct bundle *b, size_t n)
+{
+    jw_array(w, name);
+    for (size_t i = 0; i < n; i++) {
+        jw_object(w, NULL);
+        jw_raw(w, "data", b[i].data, b[i].data_len);
+        jw_raw(w, "metadata", b[i].metadata, b[i].metadata_len);
+        jw_end_object(w);
+    }
+    jw_end_array(w);
+}
+
+/* The result as the API shows it, without pictures and session. */
+static int
+on_render(void *ctx, const struct exec_outcome *o, bool full, struct buf *out)
+{
+    const struct execution_result *r = &o->result;
+    struct json_writer w;
+    (void)ctx;
+    jw_init(&w, out);
+    jw_object(&w, NULL);
+    jw_string(&w, "execution_id", o->row.eid);
+    jw_string(&w, "status", r->ok ? "ok" : "error");
+    jw_string(&w, "reason", exec_reason_name(r->reason));
+    jw_i64(&w, "exit_code", r->exit_code);
+    if (full) {
+        jw_string_n(&w, "stdout", r->out ? r->out : "", r->out_len);
+        jw_string_n(&w, "stderr", r->err ? r->err : "", r->err_len);
+    }
+    jw_string(&w, "error_name", r->error_name);
+    jw_string(&w, "error_value", r->error_value);
+    jw_array(&w, "traceback");
+    for (size_t i = 0; i < r->n_traceback; i++)
+        jw_string(&w, NULL, r->traceback[i]);
+    jw_end_array(&w);
+    put_bundles(&w, "results", r->results, r->n_results);
+    put_bundles(&w, "display_data", r->displays, r->n_displays);
+    jw_array(&w, "plots");
+    jw_end_array(&w);
+    jw_bool(&w, "truncated", r->truncated || r->n_plots);
+    jw_bool(&w, "runtime_invalidated", r->runtime_invalidated);
+    jw_i64(&w, "duration_ms", o->row.duration_ms);
+    jw_end_object(&w);
+    return out->failed ? -1 : 0;
+}
+
+/* What the streams did not show: the exception, or why else it ended. */
+static void
+print_failure(const struct exec_outcome *o)
+{
+    const struct execution_result *r = &o->result;
+    for (size_t i = 0; i < r->n_traceback; i++)
+        fprintf(stderr, "%s\n", r->traceback[i]);
+    if (!r->n_traceback && r->error_name)
+        fprintf(stderr, "%s: %s\n", r->error_name, r->error_value ? r->error_value : "");
+    if (!r->ok && r->reason != REASON_EXCEPTION)
+        fprintf(stderr, "huskctl: the execution ended: %s\n", exec_reason_name(r->reason));
+}
+
+static int
+timeout_of(struct ctl *c, int64_t *ret, struct err *err)
+{
+    const char *text = ctl_value(c, "timeout");
+    *ret = c->settings.exec_timeout_ms;
+    if (text && (num_duration_ms(text, strlen(text), ret) != 1 || *ret <= 0))
+        return err_set(err, ERR_INVALID, "--timeout is a duration such as 30s or 5min");
+    if (*ret > c->settings.max_exec_timeout_ms)
+        *ret = c->settings.max_exec_timeout_ms;
+    return 0;
+}
+
+static int
+run_exec(struct ctl *c, struct err *err)
+{
+    static const int ending[] = {SIGINT, SIGTERM, 0};
+    struct ctl_run run = {.quiet = ctl_value(c, "json") != NULL};
+    const struct exec_callbacks cb = {
+        .ctx = &run, .event = on_event, .tick = on_tick, .render = on_render};
+    _cleanup_manager_ struct manager *m = NULL;
+    _cleanup_buf_ struct buf code = BUF_INIT((size_t)c->settings.max_code_bytes);
+    struct execution_request q = {.on_disconnect = DISCONNECT_CONTINUE};
+    struct caller who = ctl_caller(c);
+    struct exec_outcome o;
+    char id[ID_UUID_SIZE];
+    if (timeout_of(c, &q.timeout_ms, err) < 0 || read_code(c->second, code.max, &code, err) < 0 ||
+        ctl_manager(c, &m, err) < 0)
+        return -1;
+    run.signals = sig_pipe(ending);
+    if (run.signals < 0)
+        return err_sys(err, ERR_INTERNAL, errno, "signals");
+    id_uuid4(id);
+    q.request_id = id;
+    q.code = buf_str(&code);
+    q.code_len = code.len;
+    if (manager_exec(m, &who, c->operand, &q, &cb, &o, err) < 0)
+        return -1;
+    int rc = o.result.exit_code < 0 ? NO_EXIT_CODE : o.result.exit_code & 0xff;
+    if (!run.quiet)
+        print_failure(&o);
+    else if (on_render(NULL, &o, true, &c->out) == 0)
+        (void)buf_putc(&c->out, '\n');
+    exec_outcome_done(&o);
+    return rc;
+}
+
+static const struct ctl_option options[] = {
+    {"owner", "OWNER", "whose session, where several owners use the same id"},
+    {"timeout", "DURATION", "how long it may run (default: SANDBOX_EXEC_TIMEOUT)"},
+    {"json", NULL, "print the result as one JSON object instead of what the code prints"},
+    {NULL, NULL, NULL},
+};
+
+const struct ctl_command exec_commands[] = {
+    {"exec", "SESSION",
+     "Run Python from standard input or FILE in a session; ends with the code's exit status",
+     options, run_exec, "[FILE|-]"},
+    {NULL, NULL, NULL, NULL, NULL, NULL},
+};
