@@ -36,15 +36,14 @@ post_open(const char *path, struct err *err)
 }
 
 int
-post_send(int post_fd, const char *to_path, int fd)
+post_send(int post_fd, const char *to_path, int fd, uint64_t note)
 {
     struct sockaddr_un to;
     union {
         char space[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
     } control = {{0}};
-    char byte = 'c';
-    struct iovec one = {&byte, 1};
+    struct iovec one = {&note, sizeof(note)};
 
     if (address_of(to_path, &to) < 0)
         return -1;
@@ -59,29 +58,31 @@ post_send(int post_fd, const char *to_path, int fd)
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(c), &fd, sizeof(int));
-    return sendmsg(post_fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 ? 0 : -1;
+    return sendmsg(post_fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(note) ? 0 : -1;
 }
 
 int
-post_receive(int post_fd)
+post_receive(int post_fd, uint64_t *ret_note)
 {
     union {
         char space[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
     } control;
-    char byte;
-    struct iovec one = {&byte, 1};
+    struct iovec one = {ret_note, sizeof(*ret_note)};
     struct msghdr m = {.msg_iov = &one,
                        .msg_iovlen = 1,
                        .msg_control = control.space,
                        .msg_controllen = sizeof(control.space)};
     int fd = -1;
 
-    if (recvmsg(post_fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0)
+    ssize_t n = recvmsg(post_fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n < 0)
         return -1;
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
     if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
         c->cmsg_len == CMSG_LEN(sizeof(int)))
         memcpy(&fd, CMSG_DATA(c), sizeof(int));
+    if (n != (ssize_t)sizeof(*ret_note))
+        cleanup_close(&fd);
     return fd;
 }

@@ -17,6 +17,7 @@
 #define READY_TIMEOUT_MS 30000
 #define OVERDUE_GRACE_MS 5000 /* past the deadline a worker published (super/scoreboard.h) */
 #define SCOREBOARD_LOOK_MS 1000
+#define CLAIMED_MAX_MS 5000 /* a worker leaves that state by itself in half a second */
 #define CRASH_WINDOW_MS 1000
 #define THROTTLE_FIRST_MS 100
 #define THROTTLE_MAX_MS 10000
@@ -296,6 +297,16 @@ children_reap(struct master *m)
     }
 }
 
+/* A claimed worker has published nothing, since it was idle; but one that does not move is stopped,
+ * and what it keeps is out of everybody's reach. */
+static bool
+claimed_too_long(struct score_slot *slot, int64_t now)
+{
+    int64_t since = atomic_load(&slot->since_ms);
+
+    return atomic_load(&slot->state) == SLOT_CLAIMED && now >= since + CLAIMED_MAX_MS;
+}
+
 /* The deadline it published is too long past: it hangs, and its session with it. */
 static void
 watch_overdue(struct master *m, struct child *c)
@@ -304,6 +315,10 @@ watch_overdue(struct master *m, struct child *c)
     int64_t at = slot ? atomic_load(&slot->deadline_ms) : 0, now = clock_mono_ms();
     char why[160];
 
+    if (slot && at == 0 && claimed_too_long(slot, now)) {
+        child_kill(c, "it was handed a connection and does not move");
+        return;
+    }
     if (at == 0 || now < at + OVERDUE_GRACE_MS)
         return;
     (void)snprintf(

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "super/affinity.h"
 
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 uint64_t
 affinity_tag(const void *p, size_t n)
 {
@@ -46,6 +51,7 @@ affinity_clear(struct score_slot *s)
 {
     for (int i = 0; i < SCORE_KEPT; i++)
         atomic_store(&s->kept[i], 0);
+    atomic_store(&s->offered, 0);
 }
 
 int
@@ -61,10 +67,67 @@ affinity_claim(struct scoreboard *b, const struct score_slot *own, enum lane lan
         /* Once more for idle: it may have become so between the two. */
         if (atomic_compare_exchange_strong(&s->state, &idle, SLOT_CLAIMED) ||
             (tag != 0 && atomic_compare_exchange_strong(&s->state, &ending, SLOT_CLAIMED)) ||
-            atomic_compare_exchange_strong(&s->state, &(int32_t){SLOT_IDLE}, SLOT_CLAIMED))
+            atomic_compare_exchange_strong(&s->state, &(int32_t){SLOT_IDLE}, SLOT_CLAIMED)) {
+            atomic_store(&s->since_ms, clock_mono_ms());
             return k;
+        }
     }
     return -1;
+}
+
+/* An offer is the slot of who makes it and, below, its number among this slot's. */
+static struct score_slot *
+offering(struct scoreboard *b, uint64_t offer)
+{
+    uint64_t slot = offer >> 32;
+
+    return slot < INT_MAX ? scoreboard_slot(b, (int)slot) : NULL;
+}
+
+uint64_t
+affinity_offer(struct scoreboard *b, int own)
+{
+    struct score_slot *s = scoreboard_slot(b, own);
+    uint32_t n = atomic_fetch_add(&s->offers, 1) + 1;
+
+    if (n == 0) /* which says "none" */
+        n = atomic_fetch_add(&s->offers, 1) + 1;
+    atomic_store(&s->offered, n);
+    return (uint64_t)own << 32 | n;
+}
+
+static bool
+settle(struct score_slot *s, uint64_t offer)
+{
+    uint32_t n = (uint32_t)offer;
+
+    return n != 0 && atomic_compare_exchange_strong(&s->offered, &n, 0);
+}
+
+bool
+affinity_await(struct scoreboard *b, uint64_t offer, int wait_ms)
+{
+    struct score_slot *s = offering(b, offer);
+    struct deadline d = deadline_in(wait_ms);
+
+    while (atomic_load(&s->offered) == (uint32_t)offer && !deadline_passed(d)) {
+        int ms = deadline_poll_ms(d, wait_ms);
+        struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+
+        (void)syscall(SYS_futex, &s->offered, FUTEX_WAIT, (uint32_t)offer, &t, NULL, 0);
+    }
+    return !settle(s, offer);
+}
+
+bool
+affinity_take(struct scoreboard *b, uint64_t offer)
+{
+    struct score_slot *s = offering(b, offer);
+
+    if (!s || !settle(s, offer))
+        return false;
+    (void)syscall(SYS_futex, &s->offered, FUTEX_WAKE, 1, NULL, NULL, 0);
+    return true;
 }
 
 void

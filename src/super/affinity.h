@@ -21,7 +21,7 @@ uint64_t affinity_tag(const void *p, size_t n);
 /* Notes that this slot's worker, and no other, keeps a channel for the tag. */
 void affinity_keep(struct scoreboard *b, struct score_slot *own, uint64_t tag);
 bool affinity_keeps(const struct score_slot *s, uint64_t tag);
-/* Forgets all of a slot: its worker is new. */
+/* Forgets all of a slot, what its last worker was handing over too: its worker is new. */
 void affinity_clear(struct score_slot *s);
 
 /* Claims an idle worker of the lane, other than `own`, that keeps the tag (0: any), or one that
@@ -29,6 +29,21 @@ void affinity_clear(struct score_slot *s);
  * got the connection, or gave up waiting for it. */
 int affinity_claim(struct scoreboard *b, const struct score_slot *own, enum lane lane,
                    uint64_t tag);
+
+/*
+ * A claimed worker may be stopped, or too slow: it must not hold the connection hostage.  So the
+ * connection is offered, and exactly one of the two serves it: the claimed one if it takes the
+ * offer, the one who offered if it withdraws it first.  A claimed worker whose offer was withdrawn
+ * stays claimed until it moves (nobody else runs into it), or the master kills it for that.
+ */
+
+/* A new offer of the slot's worker, to be sent along with the connection. */
+uint64_t affinity_offer(struct scoreboard *b, int own);
+/* Waits up to wait_ms until the offer is taken: true; false: it is withdrawn. */
+bool affinity_await(struct scoreboard *b, uint64_t offer, int wait_ms);
+/* Takes an offer: true, and the connection is the caller's; false when it was withdrawn. */
+bool affinity_take(struct scoreboard *b, uint64_t offer);
+
 /* Takes a claim back whose connection could not be handed over. */
 void affinity_unclaim(struct score_slot *s);
 

@@ -12,9 +12,9 @@
 
 /*
  * What each worker is doing, in a shared file mapping made by the master (RUNTIME_DIR/scoreboard).
- * A slot has one writer (its worker; the master only while the slot has none), so plain C11 atomics
- * do and nothing is ever locked.  The master kills a worker five seconds past the deadline it
- * published. Counters for /metrics are summed over slots; those of ended workers are added to the
+ * A slot has one writer (its worker; the master only while the slot has none; super/affinity.h for
+ * what is claimed), so plain C11 atomics do and nothing is ever locked.  The master kills a worker
+ * five seconds past the deadline it published, or when it was claimed and did not move. Counters for /metrics are summed over slots; those of ended workers are added to the
  * slot's base.
  */
 enum lane { LANE_EXEC, LANE_API, LANE_BULK, LANE_CTL, LANE_COUNT };
@@ -57,6 +57,8 @@ struct score_slot {
     struct score_histogram request_time, exec_time, gateway_time;
     _Atomic uint64_t bytes_in, bytes_out;
     _Atomic uint64_t kept[SCORE_KEPT]; /* tags of kept channels, 0 none; hints for any reader */
+    _Atomic uint32_t offers;           /* made by this slot so far */
+    _Atomic uint32_t offered;          /* the connection that it is handing over, 0 none */
 };
 
 struct scoreboard;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "worker/hand.h"
 
+#include "base/cleanup.h"
+#include "base/log.h"
 #include "base/post.h"
 #include "fcgi/peek.h"
 #include "super/affinity.h"
@@ -13,6 +15,7 @@
 #define POST_PATH_MAX 108
 #define TARGET_MAX 512   /* a longer one names no session */
 #define FIRST_BYTES_MS 5 /* nginx sends the parameters with the connection */
+#define TAKE_MS 250      /* an idle worker takes a connection in microseconds */
 
 static int
 post_path(const struct hand *h, int slot, char ret[POST_PATH_MAX])
@@ -30,6 +33,7 @@ hand_open(struct hand *h, struct scoreboard *board, int slot, enum lane lane,
 
     *h = (struct hand){.board = board,
                        .own = scoreboard_slot(board, slot),
+                       .slot = slot,
                        .runtime_dir = runtime_dir,
                        .lane = lane,
                        .post_fd = -1};
@@ -69,8 +73,14 @@ hand_over(struct hand *h, int conn, uint64_t tag)
 
     if (to < 0)
         return false;
-    if (post_path(h, to, path) < 0 || post_send(h->post_fd, path, conn) < 0) {
+    uint64_t offer = affinity_offer(h->board, h->slot);
+    if (post_path(h, to, path) < 0 || post_send(h->post_fd, path, conn, offer) < 0) {
+        (void)affinity_await(h->board, offer, 0);
         affinity_unclaim(scoreboard_slot(h->board, to));
+        return false;
+    }
+    if (!affinity_await(h->board, offer, TAKE_MS)) {
+        log_warning("the worker of slot %d does not move: its request is served here", to);
         return false;
     }
     (void)close(conn);
@@ -82,5 +92,12 @@ hand_receive(struct hand *h, int wait_ms)
 {
     struct pollfd p = {h->post_fd, POLLIN, 0};
 
-    return poll(&p, 1, wait_ms) == 1 ? post_receive(h->post_fd) : -1;
+    uint64_t offer = 0;
+
+    if (poll(&p, 1, wait_ms) != 1)
+        return -1;
+    int conn = post_receive(h->post_fd, &offer);
+    if (conn >= 0 && !affinity_take(h->board, offer))
+        cleanup_close(&conn);
+    return conn;
 }

@@ -17,6 +17,7 @@
 struct hand {
     struct scoreboard *board; /* borrowed */
     struct score_slot *own;
+    int slot;                /* its number */
     const char *runtime_dir; /* borrowed */
     enum lane lane;
     int post_fd; /* where others hand connections to us */
@@ -30,9 +31,10 @@ void hand_close(struct hand *h);
 /* The tag of the session an accepted connection is about; 0 if it is about none. */
 uint64_t hand_tag(int conn);
 /* Hands the connection to the idle worker that keeps the tag (any idle one for tag 0): true, and
- * conn is closed here; false: it is still ours. */
+ * conn is closed here; false: it is still ours, also where that worker did not take it in time. */
 bool hand_over(struct hand *h, int conn, uint64_t tag);
-/* Waits up to wait_ms for a connection handed to us: a descriptor, or -1. */
+/* Waits up to wait_ms for a connection handed to us: a descriptor, or -1, also when what came had
+ * been withdrawn by then. */
 int hand_receive(struct hand *h, int wait_ms);
 
 #endif

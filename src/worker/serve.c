@@ -143,7 +143,7 @@ accept_and_serve(const struct serve *s, struct err *err)
     return serve_one(s, conn, tag);
 }
 
-/* What another worker handed to us; without it (it died, or thought better of it) 0. */
+/* What another worker handed to us; without it (it died, or did not wait for us) 0. */
 static int
 serve_handed(const struct serve *s)
 {

@@ -1,5 +1,6 @@
 """Processes that die, stop, reload or are unreachable: nothing acknowledged is lost, nothing stays busy."""
 import concurrent.futures
+import contextlib
 import json
 import os
 import signal
@@ -53,6 +54,26 @@ def test_a_stopped_worker_is_killed_past_its_deadline(stack, client, session):
         os.kill(pid, signal.SIGCONT)
     assert run.result().status == 200
     assert client.run(session, "print('next')")["stdout"] == "next\n"
+
+
+def test_a_stopped_idle_worker_holds_no_request_hostage_and_is_replaced(stack, client, session):
+    """One of the workers keeps the session's channel, so that the request is handed to it."""
+    client.run(session, "x = 3")
+    for pid in stack.workers("exec"):
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            assert client.run(session, "print(x)", timeout=5)["stdout"] == "3\n"
+            assert time.monotonic() - began < 4
+            if "does not move" in stack.log("master"):
+                wait_until(lambda: pid not in stack.workers("exec"), 12, "the stopped worker's end")
+                break
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+    else:
+        raise AssertionError("nobody kept the channel")
+    assert client.run(session, "print(x)")["stdout"] == "3\n"
 
 
 def test_reload_loses_no_request(stack, client, session):

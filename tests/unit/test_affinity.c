@@ -104,6 +104,27 @@ test_who_ends_can_be_claimed(void **state)
     affinity_clear(b);
 }
 
+/* Exactly one of the two gets it: who takes it, or who withdraws it because nobody did. */
+static void
+test_an_offer_is_taken_or_withdrawn(void **state)
+{
+    (void)state;
+    uint64_t offer = affinity_offer(board, 2);
+    assert_true(affinity_take(board, offer));
+    assert_false(affinity_take(board, offer));
+    assert_true(affinity_await(board, offer, 1000)); /* at once, since it is taken */
+    uint64_t next = affinity_offer(board, 2);
+    assert_true(next != offer);
+    assert_false(affinity_take(board, offer));
+    assert_false(affinity_await(board, next, 5));
+    assert_false(affinity_take(board, next));
+    assert_false(affinity_take(board, (uint64_t)99 << 32 | 1)); /* no such slot */
+    assert_false(affinity_take(board, 0));
+    uint64_t lost = affinity_offer(board, 2);
+    affinity_clear(scoreboard_slot(board, 2)); /* its worker died, another is there */
+    assert_false(affinity_take(board, lost));
+}
+
 int
 main(void)
 {
@@ -112,6 +133,7 @@ main(void)
         cmocka_unit_test(test_the_oldest_falls_out),
         cmocka_unit_test(test_a_claim_is_exclusive),
         cmocka_unit_test(test_who_ends_can_be_claimed),
+        cmocka_unit_test(test_an_offer_is_taken_or_withdrawn),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down) != 0;
 }

@@ -14,6 +14,7 @@ test_a_descriptor_arrives(void **state)
     struct err err = ERR_INIT;
     struct stat st;
     int ends[2];
+    uint64_t note = 0;
     (void)state;
     tmpdir_make(dir);
     (void)tmpdir_path(a, dir, "a");
@@ -22,11 +23,12 @@ test_a_descriptor_arrives(void **state)
     assert_true(from >= 0 && to >= 0);
     assert_int_equal(stat(b, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    assert_int_equal(post_receive(to), -1);
+    assert_int_equal(post_receive(to, &note), -1);
     assert_int_equal(pipe(ends), 0);
-    assert_int_equal(post_send(from, b, ends[1]), 0);
+    assert_int_equal(post_send(from, b, ends[1], 77), 0);
     (void)close(ends[1]);
-    int got = post_receive(to);
+    int got = post_receive(to, &note);
+    assert_true(note == 77);
     assert_true(got >= 0);
     assert_true((fcntl(got, F_GETFD) & FD_CLOEXEC) != 0);
     assert_int_equal(write(got, "x", 1), 1);
@@ -35,7 +37,7 @@ test_a_descriptor_arrives(void **state)
     assert_int_equal(read(ends[0], &byte, 1), 0);
     (void)close(ends[0]);
     (void)close(to);
-    assert_int_equal(post_send(from, b, 0), -1);
+    assert_int_equal(post_send(from, b, 0, 1), -1);
     int again = post_open(b, &err);
     assert_true(again >= 0);
     (void)close(again);
