@@ -21,7 +21,7 @@ struct ctl_option {
 };
 
 struct ctl {
-    const char *config;
+    const char *config; /* the settings file; NULL: there is none */
     struct settings settings;
     const struct ctl_option *options; /* of the command; ends with a NULL name */
     const char *values[CTL_OPTIONS_MAX];

@@ -54,7 +54,9 @@ check_file(struct doctor *d)
 {
     struct stat st;
     const struct ctl *c = d->c;
-    if (stat(c->config, &st) == 0 && (st.st_mode & 0007) && c->settings.gateway_token[0])
+    if (!c->config)
+        report(d, "note", NULL, "settings: the defaults and the environment, no file");
+    else if (stat(c->config, &st) == 0 && (st.st_mode & 0007) && c->settings.gateway_token[0])
         report(d, "WARN", "chmod o= the file",
                "%s holds the gateway's token and others can read it", c->config);
     else

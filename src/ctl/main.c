@@ -12,10 +12,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/sig.h"
-
-#define DEFAULT_CONFIG "/etc/husk/husk.conf"
-
-enum { EXIT_USAGE = 2 };
+#include "conf/program.h"
 
 static const struct ctl_command *const groups[] = {
     status_commands, session_commands, exec_commands,   key_commands,
@@ -37,7 +34,7 @@ print_help(void)
         }
     puts("\nOptions:\n"
          "  --config FILE          settings (default: the file named by HUSK_CONFIG, else\n"
-         "                         " DEFAULT_CONFIG ")\n"
+         "                         " PROGRAM_CONFIG ")\n"
          "  --help                 this text; behind a command, that command's\n"
          "  --version              the version");
 }
@@ -198,11 +195,9 @@ run(const struct ctl_command *command, struct ctl *c)
 int
 main(int argc, char **argv)
 {
-    struct ctl c = {.config = getenv("HUSK_CONFIG")};
+    struct ctl c = {.config = program_config(NULL)};
     struct err err = ERR_INIT;
     const char *value;
-    if (!c.config || !*c.config)
-        c.config = DEFAULT_CONFIG;
     sig_ignore_pipe();
     for (argv += argc > 0; *argv && **argv == '-'; argv++) {
         if (strcmp(*argv, "--help") == 0 || strcmp(*argv, "-h") == 0)

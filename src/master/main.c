@@ -32,17 +32,15 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/sig.h"
+#include "conf/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-enum { EXIT_USAGE = 2 };
 
 /* SANDBOX_USER and SANDBOX_GROUP, if we may become somebody at all. */
 static int
@@ -215,61 +213,27 @@ static const char usage[] =
     "Usage: husk-master [--config FILE] [--check]\n"
     "Opens Husk's sockets and keeps its workers and its reaper running, in the foreground.\n"
     "\n"
-    "      --config FILE  settings; the environment overrides them\n"
+    "      --config FILE  settings (default: the file named by HUSK_CONFIG, else\n"
+    "                     " PROGRAM_CONFIG "); the environment overrides them\n"
     "      --check        read the settings and end: 0 good, 2 not\n"
     "      --help         this text\n"
     "      --version      the version\n"
     "\n"
     "SIGHUP loads the settings anew and replaces the workers; SIGTERM drains and ends.\n";
 
-/* -1: go on, else what to exit with. */
-static int
-parse_options(int argc, char **argv, const char **ret_config, bool *ret_check)
-{
-    static const struct option options[] = {
-        {"config", required_argument, NULL, 'c'},
-        {"check", no_argument, NULL, 't'},
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},
-        {NULL, 0, NULL, 0},
-    };
-    int c;
-
-    while ((c = getopt_long(argc, argv, "c:thV", options, NULL)) != -1) {
-        switch (c) {
-        case 'c':
-            *ret_config = optarg;
-            break;
-        case 't':
-            *ret_check = true;
-            break;
-        case 'h':
-            return fputs(usage, stdout) < 0;
-        case 'V':
-            return puts("husk-master " PACKAGE_VERSION) < 0;
-        default:
-            (void)fputs(usage, stderr);
-            return EXIT_USAGE;
-        }
-    }
-    if (optind == argc)
-        return -1;
-    (void)fputs(usage, stderr);
-    return EXIT_USAGE;
-}
-
 int
 main(int argc, char **argv)
 {
+    const char *check = NULL;
+    const struct program_option options[] = {{"check", false, &check}, {NULL, false, NULL}};
+    const struct program program = {"husk-master", usage, options};
     struct master m = {.pid_fd = -1, .signal_fd = -1, .listeners = {-1, -1, -1, -1}};
     struct err err = ERR_INIT;
-    bool check = false;
-    int rc = parse_options(argc, argv, &m.config, &check);
+    int rc = program_options(&program, argc, argv, &m.config);
 
     if (rc >= 0)
         return rc;
-    log_init("husk-master", LOG_LEVEL_INFO, false);
-    if (settings_load(m.config, &m.settings, &err) < 0) {
+    if (program_load(program.name, m.config, &m.settings, &err) < 0) {
         log_error("%s", err.msg);
         return EXIT_USAGE;
     }
@@ -277,7 +241,6 @@ main(int argc, char **argv)
         settings_done(&m.settings);
         return puts("the settings are good") < 0;
     }
-    log_init("husk-master", m.settings.log_level, m.settings.log_json);
     if (set_up(&m, &err) < 0) {
         log_error("cannot start: %s", err.msg);
         rc = EXIT_FAILURE;

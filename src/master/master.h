@@ -41,7 +41,7 @@ struct throttle {
 };
 
 struct master {
-    const char *config; /* borrowed from argv; NULL: none */
+    const char *config; /* the settings file, borrowed; NULL: none */
     struct settings settings;
     struct priv_ids ids;
     bool drop; /* children run as ids */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* husk-reaper: sweeps once or at an interval. Two at a time do no harm: a lock lets one work. */
 #include <errno.h>
-#include <getopt.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,23 +11,26 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/sig.h"
+#include "conf/program.h"
 #include "conf/settings.h"
 #include "manager/manager.h"
 #include "manager/manager_settings.h"
 
-#define DEFAULT_CONFIG "/etc/husk/husk.conf"
 #define SWEEP_MS (60 * 1000) /* a pass that takes longer goes on with the next */
 
-enum { EXIT_USAGE = 2 };
+#define PROGRAM_NAME "husk-reaper"
+#define INTERVAL_MIN_MS 100
 
-static const char help[] =
-    "usage: husk-reaper [--config FILE] [--once | --interval SECONDS]\n"
+static const char usage[] =
+    "Usage: husk-reaper [--config FILE] [--once | --interval SECONDS]\n"
     "Ends idle sessions and removes what nobody needs any more.\n"
-    "  --config FILE       settings (default: the file named by HUSK_CONFIG, else\n"
-    "                      " DEFAULT_CONFIG ")\n"
-    "  --once              one pass, for cron or a systemd timer; fails when it failed\n"
-    "  --interval SECONDS  between passes (default: SANDBOX_REAP_INTERVAL)\n"
-    "  --help, --version";
+    "\n"
+    "      --config FILE       settings (default: the file named by HUSK_CONFIG, else\n"
+    "                          " PROGRAM_CONFIG "); the environment overrides them\n"
+    "      --once              one pass, for cron or a systemd timer; fails when it failed\n"
+    "      --interval SECONDS  between passes (default: SANDBOX_REAP_INTERVAL)\n"
+    "      --help              this text\n"
+    "      --version           the version\n";
 
 static void
 log_report(const struct sweep_report *r)
@@ -97,13 +99,13 @@ run(const char *config, bool once, int64_t interval_ms)
     struct manager *m = NULL;
     struct err err = ERR_INIT;
     int signals = sig_pipe(ending), rc = EXIT_FAILURE;
+    if (signals < 0)
+        err_sys(&err, ERR_INTERNAL, errno, "cannot handle signals");
     sig_ignore_pipe();
-    log_init("husk-reaper", LOG_LEVEL_INFO, false);
-    if (signals < 0 || settings_load(config, &s, &err) < 0) {
-        log_error("%s", signals < 0 ? strerror(errno) : err.msg);
+    if (signals < 0 || program_load(PROGRAM_NAME, config, &s, &err) < 0) {
+        log_error("%s", err.msg);
         return EXIT_FAILURE;
     }
-    log_init("husk-reaper", s.log_level, s.log_json);
     manager_options_of(&s, &paths, &o);
     if (manager_new(&o, &m, &err) < 0) {
         log_error("%s", err.msg);
@@ -121,29 +123,18 @@ run(const char *config, bool once, int64_t interval_ms)
 int
 main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"config", required_argument, NULL, 'c'},   {"once", no_argument, NULL, 'o'},
-        {"interval", required_argument, NULL, 'i'}, {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},        {NULL, 0, NULL, 0},
-    };
-    const char *config = getenv("HUSK_CONFIG");
-    bool once = false;
+    const char *config = NULL, *once = NULL, *interval = NULL;
+    const struct program_option options[] = {
+        {"once", false, &once}, {"interval", true, &interval}, {NULL, false, NULL}};
+    const struct program program = {PROGRAM_NAME, usage, options};
     int64_t interval_ms = 0;
-    for (int opt; (opt = getopt_long(argc, argv, "c:h", options, NULL)) != -1;) {
-        if (opt == 'h')
-            return puts(help) < 0;
-        if (opt == 'V')
-            return puts("husk-reaper " PACKAGE_VERSION) < 0;
-        if (opt == 'c')
-            config = optarg;
-        else if (opt == 'o')
-            once = true;
-        else if (opt != 'i')
-            return EXIT_USAGE;
-        else if (num_duration_ms(optarg, strlen(optarg), &interval_ms) != 1 || interval_ms < 100)
-            return fprintf(stderr, "husk-reaper: --interval is at least 100ms\n"), EXIT_USAGE;
+    int rc = program_options(&program, argc, argv, &config);
+    if (rc >= 0)
+        return rc;
+    if (interval && (num_duration_ms(interval, strlen(interval), &interval_ms) != 1 ||
+                     interval_ms < INTERVAL_MIN_MS)) {
+        fprintf(stderr, PROGRAM_NAME ": --interval is at least %dms\n", INTERVAL_MIN_MS);
+        return EXIT_USAGE;
     }
-    if (optind < argc)
-        return fprintf(stderr, "husk-reaper: unexpected \"%s\"\n", argv[optind]), EXIT_USAGE;
-    return run(config && *config ? config : DEFAULT_CONFIG, once, interval_ms);
+    return run(config, once != NULL, interval_ms);
 }

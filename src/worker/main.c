@@ -25,18 +25,18 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/sig.h"
+#include "conf/program.h"
 #include "conf/settings.h"
 #include "manager/manager_settings.h"
 
-#include <getopt.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-#define KEEP_CHANNELS 8 /* kept to kernels between requests by a worker that executes */
-
-enum { EXIT_USAGE = 2 };
+#define PROGRAM_NAME "husk-worker"
+#define HEAP_STEP                                                                                  \
+    (128 * 1024) /* bytes: larger blocks are mapped, so much free heap is given back */
 
 /* What the master says in the environment (super/scoreboard.h). */
 struct contract {
@@ -129,7 +129,7 @@ make_manager(struct worker *w, struct err *err)
     struct manager_options o;
 
     manager_options_of(&w->settings, &w->paths, &o);
-    o.sandbox.keep_channels = w->contract.lane == LANE_EXEC ? KEEP_CHANNELS : 0;
+    o.sandbox.keep_channels = w->contract.lane == LANE_EXEC ? SCORE_KEPT : 0;
     o.free_exec_workers = w->board ? free_exec_workers : NULL;
     o.publish_deadline = publish_deadline;
     o.ctx = w;
@@ -179,9 +179,9 @@ set_up(struct worker *w, const char *config, struct err *err)
 {
     static const int ending[] = {SIGTERM, SIGINT, 0};
 
-    if (settings_load(config, &w->settings, err) < 0 || read_contract(&w->contract, err) < 0)
+    if (program_load(PROGRAM_NAME, config, &w->settings, err) < 0 ||
+        read_contract(&w->contract, err) < 0)
         return -1;
-    log_init("husk-worker", w->settings.log_level, w->settings.log_json);
     w->signal_fd = sig_pipe(ending);
     if (w->signal_fd < 0)
         return err_set(err, ERR_INTERNAL, "cannot handle signals");
@@ -251,48 +251,26 @@ static const char usage[] =
     "Serves Husk's API by FastCGI on the listening socket that is its standard input.\n"
     "Started by husk-master; see husk-master(8).\n"
     "\n"
-    "      --config FILE  settings; the environment overrides them\n"
+    "      --config FILE  settings (default: the file named by HUSK_CONFIG, else\n"
+    "                     " PROGRAM_CONFIG "); the environment overrides them\n"
     "      --help         this text\n"
     "      --version      the version\n";
 
 int
 main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"config", required_argument, NULL, 'c'},
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},
-        {NULL, 0, NULL, 0},
-    };
+    const struct program program = {PROGRAM_NAME, usage, NULL};
+    struct worker w = {.signal_fd = -1};
     const char *config = NULL;
-    int c;
+    int rc = program_options(&program, argc, argv, &config);
 
-    while ((c = getopt_long(argc, argv, "c:hV", options, NULL)) != -1) {
-        switch (c) {
-        case 'c':
-            config = optarg;
-            break;
-        case 'h':
-            return fputs(usage, stdout) < 0;
-        case 'V':
-            return puts("husk-worker " PACKAGE_VERSION) < 0;
-        default:
-            (void)fputs(usage, stderr);
-            return EXIT_USAGE;
-        }
-    }
-    if (optind < argc) {
-        (void)fputs(usage, stderr);
-        return EXIT_USAGE;
-    }
+    if (rc >= 0)
+        return rc;
     /* Fixed thresholds: with the sliding ones a single large buffer raises them, and the heap of an
      * idle worker stays large from then on. */
-    (void)mallopt(M_MMAP_THRESHOLD, 128 * 1024);
-    (void)mallopt(M_TRIM_THRESHOLD, 128 * 1024);
-    log_init("husk-worker", LOG_LEVEL_INFO, false);
-
-    struct worker w = {.signal_fd = -1};
-    int rc = run(&w, config);
+    (void)mallopt(M_MMAP_THRESHOLD, HEAP_STEP);
+    (void)mallopt(M_TRIM_THRESHOLD, HEAP_STEP);
+    rc = run(&w, config);
     tear_down(&w);
     return rc;
 }
