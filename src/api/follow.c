@@ -103,6 +103,23 @@ follow_events(struct api_call *c, struct sse *s, struct execution *row)
     }
 }
 
+/* A run that has just begun makes its spool in a moment. */
+static int
+open_spool(struct api_call *c, struct execution *row, int64_t after_seq, struct spool_reader **ret,
+           struct err *err)
+{
+    struct deadline d = deadline_in(ENDED_GRACE_MS);
+
+    for (;;) {
+        int rc = spool_open(c->api->o.spool_dir, row->eid, after_seq, ret, err);
+
+        if (rc == 0 || err->code != ERR_NOT_FOUND || row->reason != REASON_NONE ||
+            deadline_passed(d) || wait_peer(c, false))
+            return rc;
+        *err = (struct err)ERR_INIT;
+    }
+}
+
 void
 follow_stream(struct api_call *c, struct execution *row, int64_t after_seq)
 {
@@ -111,7 +128,7 @@ follow_stream(struct api_call *c, struct execution *row, int64_t after_seq)
     struct sse s;
 
     /* Whether there is anything to follow must be known before the head goes out. */
-    if (spool_open(c->api->o.spool_dir, row->eid, after_seq, &probe, &err) < 0) {
+    if (open_spool(c, row, after_seq, &probe, &err) < 0) {
         if (err.code == ERR_NOT_FOUND)
             (void)err_slug(&err, ERR_NOT_FOUND, "events_gone",
                            "the events of execution %s are not kept any longer", row->eid);

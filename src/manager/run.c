@@ -28,24 +28,9 @@ run_given_up(void *run)
     return verdict(run) != HOOK_GO_ON;
 }
 
-static enum hook_verdict
-on_tick(void *ctx)
-{
-    struct run *r = ctx;
-    enum hook_verdict v = verdict(r);
-    int64_t now = clock_mono_ms();
-
-    if (!r->asked && now - r->asked_looked_ms >= ASKED_EVERY_MS) {
-        r->asked_looked_ms = now;
-        r->asked = execution_store_interrupt_asked(r->m->db, r->row.eid, NULL) > 0;
-    }
-    return v == HOOK_GO_ON && r->asked ? HOOK_INTERRUPT : v;
-}
-
 static void
-on_event(void *ctx, const struct exec_event *ev)
+write_event(struct run *r, const struct exec_event *ev)
 {
-    struct run *r = ctx;
     int64_t seq = r->seq + 1;
 
     if (r->spool)
@@ -55,14 +40,11 @@ on_event(void *ctx, const struct exec_event *ev)
         r->cb->event(r->cb->ctx, ev, seq);
 }
 
-static int
-on_extra_fd(void *ctx, struct pollfd *ret)
-{
-    struct run *r = ctx;
-
-    return r->cb->extra_fd ? r->cb->extra_fd(r->cb->ctx, ret) : 0;
-}
-
+/*
+ * Makes the spool and tells the caller that the run has begun.  It comes with the first turn of the
+ * wait, before any event, when the code is on its way already: making a file can take as long as
+ * all else here, and so it does while the kernel works.
+ */
 static void
 announce(struct run *r)
 {
@@ -71,6 +53,9 @@ announce(struct run *r)
     char started[CLOCK_RFC3339_SIZE];
     struct exec_event ev = {.type = EVENT_EXECUTION};
 
+    if (r->announced)
+        return;
+    r->announced = true;
     if (spool_create(r->m->o.spool_dir, r->row.eid, r->m->o.spool_bytes, &r->spool, &err) < 0)
         log_warning("the events of execution %s are not kept: %s", r->row.eid, err.msg);
     if (r->cb->begun)
@@ -81,7 +66,40 @@ announce(struct run *r)
                      r->row.eid, r->s.name, started);
     ev.p = json.data;
     ev.n = json.len;
-    on_event(r, &ev);
+    write_event(r, &ev);
+}
+
+static void
+on_event(void *ctx, const struct exec_event *ev)
+{
+    struct run *r = ctx;
+
+    announce(r);
+    write_event(r, ev);
+}
+
+static enum hook_verdict
+on_tick(void *ctx)
+{
+    struct run *r = ctx;
+    enum hook_verdict v;
+    int64_t now = clock_mono_ms();
+
+    announce(r);
+    v = verdict(r);
+    if (!r->asked && now - r->asked_looked_ms >= ASKED_EVERY_MS) {
+        r->asked_looked_ms = now;
+        r->asked = execution_store_interrupt_asked(r->m->db, r->row.eid, NULL) > 0;
+    }
+    return v == HOOK_GO_ON && r->asked ? HOOK_INTERRUPT : v;
+}
+
+static int
+on_extra_fd(void *ctx, struct pollfd *ret)
+{
+    struct run *r = ctx;
+
+    return r->cb->extra_fd ? r->cb->extra_fd(r->cb->ctx, ret) : 0;
 }
 
 static int
@@ -196,18 +214,19 @@ record(struct run *r, struct exec_outcome *out)
     struct exec_event ev = {.type = EVENT_RESULT};
     struct err err = ERR_INIT;
 
-    if (r->cb->render && r->cb->render(r->cb->ctx, out, true, &whole) == 0 &&
-        spool_put_result(r->m->o.spool_dir, r->row.eid, whole.data, whole.len, &err) < 0)
-        log_warning("the result of execution %s is not kept: %s", r->row.eid, err.msg);
-    buf_done(&whole);
+    announce(r); /* what could not even be sent has events as well */
     if (r->cb->render && r->cb->render(r->cb->ctx, out, false, &rest) == 0) {
         ev.p = rest.data;
         ev.n = rest.len;
-        on_event(r, &ev);
+        write_event(r, &ev);
     }
     buf_done(&rest);
-    if (r->spool)
-        spool_finish(r->spool);
+    if (!r->spool)
+        return;
+    bool kept = r->cb->render && r->cb->render(r->cb->ctx, out, true, &whole) == 0;
+    if (spool_finish(r->spool, kept ? buf_str(&whole) : NULL, whole.len, &err) < 0)
+        log_warning("the result of execution %s is not kept: %s", r->row.eid, err.msg);
+    buf_done(&whole);
     r->spool = NULL;
 }
 
@@ -220,7 +239,6 @@ run_code(struct run *r, struct exec_outcome *out)
     bool tell, lost;
     int n;
 
-    announce(r);
     r->began_ms = clock_mono_ms();
     execution_result_init(&out->result);
     send_code(r, &out->result);

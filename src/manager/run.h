@@ -18,6 +18,7 @@ struct run {
     struct session s;
     struct turn turn;
     struct execution row;
+    bool announced;
     struct spool_writer *spool; /* NULL: could not be made; the run goes on without */
     int64_t seq;                /* of the last event */
     bool asked;                 /* another process wants it interrupted */

@@ -27,8 +27,9 @@ int spool_create(const char *dir, const char *eid, int64_t max_bytes, struct spo
 /* Appends; a full disk or the bound marks the spool as gapped, it is no error. ret_seq may be NULL.
  */
 int spool_append(struct spool_writer *w, const struct exec_event *ev, int64_t *ret_seq);
-/* Marks the end: readers see spool_next return 2 behind the last record. Frees w. */
-void spool_finish(struct spool_writer *w);
+/* Marks the end: readers see spool_next return 2 behind the last record. Behind it goes the whole
+ * result object of the run (NULL: there is none). Frees w. */
+int spool_finish(struct spool_writer *w, const char *result, size_t n, struct err *err);
 void spool_writer_free(struct spool_writer *w); /* without an end mark; NULL is fine */
 
 /* Opens for reading, behind event `after_seq` (0: from the start). ERR_NOT_FOUND if it is gone. */
@@ -39,9 +40,7 @@ int spool_open(const char *dir, const char *eid, int64_t after_seq, struct spool
 int spool_next(struct spool_reader *r, struct exec_event *ret, int64_t *ret_seq, struct err *err);
 void spool_reader_free(struct spool_reader *r);
 
-/* The whole result object of an ended run, kept beside the events as DIR/<eid>.result, written to a
- * temporary name and renamed. */
-int spool_put_result(const char *dir, const char *eid, const char *json, size_t n, struct err *err);
+/* The result that spool_finish wrote; ERR_NOT_FOUND "events_gone" while or when there is none. */
 int spool_get_result(const char *dir, const char *eid, struct buf *ret, struct err *err);
 
 /* Removes what belongs to an execution; gone already is fine. */

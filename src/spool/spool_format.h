@@ -10,6 +10,7 @@
  * never leaves it). */
 #define SPOOL_MAGIC UINT32_C(0x314c5053) /* "SPL1" */
 #define SPOOL_END UINT32_C(255)          /* a type: the end mark, without payload */
+#define SPOOL_RESULT UINT32_C(254) /* a type: the whole result, behind the end mark; see below */
 #define SPOOL_PAYLOAD_MAX (16u * 1024 * 1024 + 64 * 1024)
 
 struct spool_header {
@@ -19,6 +20,10 @@ struct spool_header {
     uint32_t zero;
     int64_t seq;
 };
+
+/* The result's record ends the file: its payload is followed by a header of the same type without
+ * payload, whose seq is the offset of the record's own header, so that the result is found from the
+ * end. No payload can pass for it: 0xfe is no byte of UTF-8, which all events are. */
 
 #define SPOOL_NAME_MAX 512
 /* "DIR/<eid>SUFFIX"; ERR_INVALID when eid is none or the path is too long. */

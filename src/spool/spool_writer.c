@@ -93,13 +93,43 @@ spool_append(struct spool_writer *w, const struct exec_event *ev, int64_t *ret_s
     return 0;
 }
 
-void
-spool_finish(struct spool_writer *w)
+/* The end mark and the result behind it, in one write: a reader finds both or neither. */
+static bool
+put_end(struct spool_writer *w, const char *result, size_t n)
 {
+    struct spool_header h[] = {
+        {.magic = SPOOL_MAGIC, .type = SPOOL_END, .seq = w->seq + 1},
+        {.magic = SPOOL_MAGIC, .type = SPOOL_RESULT, .length = (uint32_t)n},
+        {.magic = SPOOL_MAGIC, .type = SPOOL_RESULT, .seq = w->end + (off_t)sizeof(h[0])},
+    };
+    struct iovec iov[] = {
+        {h, 2 * sizeof(h[0])}, {(void *)(uintptr_t)result, n}, {&h[2], sizeof(h[2])}};
+    ssize_t wrote;
+
+    do
+        wrote = pwritev(w->fd, iov, 3, w->end);
+    while (wrote < 0 && errno == EINTR);
+    if (wrote == (ssize_t)(sizeof(h) + n))
+        return true;
+    if (wrote > 0)
+        (void)!ftruncate(w->fd, w->end);
+    return false;
+}
+
+int
+spool_finish(struct spool_writer *w, const char *result, size_t n, struct err *err)
+{
+    int rc = 0;
+
     if (w->dropped)
         put_gap(w);
-    (void)put_record(w, SPOOL_END, w->seq + 1, NULL, 0);
+    if (result == NULL || n > UINT32_MAX || !put_end(w, result, n)) {
+        if (result != NULL)
+            rc = err_set(err, ERR_LIMIT, "the result of %zu bytes could not be written", n);
+        (void)put_record(w, SPOOL_END, w->seq + 1, NULL, 0);
+    }
     spool_writer_free(w);
+    return rc;
 }
 
 void

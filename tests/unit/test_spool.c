@@ -109,7 +109,7 @@ t_a_reader_follows_the_writer(void **state)
     assert_int_equal(put(w, EVENT_RESULT, "{\"ok\":1}"), 3);
     expect(r, EVENT_RESULT, "{\"ok\":1}", 3);
     assert_int_equal(next(r), 0);
-    spool_finish(w);
+    (void)spool_finish(w, NULL, 0, NULL);
     assert_int_equal(next(r), 2);
     assert_int_equal(next(r), 2);
     spool_reader_free(r);
@@ -146,7 +146,7 @@ t_beyond_the_bound_there_is_one_gap(void **state)
     put(w, EVENT_STDERR, ""); /* would not fit either; nor may it overtake the dropped one */
     put(w, EVENT_STDOUT, "0123");
     assert_int_equal(put(w, EVENT_RESULT, "{}"), 6);
-    spool_finish(w);
+    (void)spool_finish(w, NULL, 0, NULL);
     struct spool_reader *r = reader(0);
     expect(r, EVENT_STDOUT, "abcd", 1);
     expect(r, EVENT_GAP, "{\"dropped_bytes\":14}", 5);
@@ -165,7 +165,7 @@ t_a_run_that_ends_in_a_gap_still_shows_it(void **state)
     (void)state;
     struct spool_writer *w = writer(10);
     put(w, EVENT_STDOUT, "abc");
-    spool_finish(w);
+    (void)spool_finish(w, NULL, 0, NULL);
     struct spool_reader *r = reader(0);
     expect(r, EVENT_GAP, "{\"dropped_bytes\":3}", 2);
     assert_int_equal(next(r), 2);
@@ -188,7 +188,7 @@ t_a_payload_over_the_maximum_is_dropped(void **state)
     w = writer(INT64_C(1) << 40);
     ev.n = n - 1;
     assert_int_equal(spool_append(w, &ev, NULL), 0);
-    spool_finish(w);
+    (void)spool_finish(w, NULL, 0, NULL);
     struct spool_reader *r = reader(0);
     struct exec_event got;
     int64_t seq;
@@ -216,7 +216,7 @@ t_a_full_disk_is_a_gap_and_no_half_record(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
     put(w, EVENT_STDOUT, "later"); /* there is space again; order would be broken by it */
     put(w, EVENT_RESULT, "{}");
-    spool_finish(w);
+    (void)spool_finish(w, NULL, 0, NULL);
     struct spool_reader *r = reader(0);
     expect(r, EVENT_STDOUT, "0123456789", 1);
     expect(r, EVENT_GAP, "{\"dropped_bytes\":15}", 4);
@@ -301,19 +301,41 @@ t_the_result_is_kept_whole(void **state)
 {
     (void)state;
     struct err err = ERR_INIT;
+    struct exec_event ev;
+    int64_t seq;
     _cleanup_buf_ struct buf got = BUF_INIT(100);
     assert_int_equal(spool_get_result(dir, EID, &got, &err), -1);
     assert_int_equal(err.code, ERR_NOT_FOUND);
     assert_string_equal(err.slug, "events_gone");
-    assert_int_equal(spool_put_result(dir, EID, "{\"a\":1}", 7, &err), 0);
-    assert_int_equal(spool_put_result(dir, EID, "{\"b\":2}", 7, &err), 0);
+    struct spool_writer *w = writer(1000);
+    assert_int_equal(spool_get_result(dir, EID, &got, &err), -1); /* empty */
+    put(w, EVENT_STDOUT, "some output that is longer than any header of a record");
+    assert_int_equal(spool_get_result(dir, EID, &got, &err), -1);
+    assert_int_equal(err.code, ERR_NOT_FOUND);
+    assert_int_equal(spool_finish(w, "{\"a\":1}", 7, &err), 0);
     assert_int_equal(spool_get_result(dir, EID, &got, &err), 0);
-    assert_string_equal(buf_str(&got), "{\"b\":2}");
+    assert_string_equal(buf_str(&got), "{\"a\":1}");
     _cleanup_buf_ struct buf small = BUF_INIT(3);
     assert_int_equal(spool_get_result(dir, EID, &small, &err), -1);
-    assert_int_equal(spool_put_result("/nonexistent", EID, "{}", 2, &err), -1);
+    assert_int_equal(err.code, ERR_LIMIT);
+    struct spool_reader *r = reader(1);
+    assert_int_equal(spool_next(r, &ev, &seq, &err), 2);
+    spool_reader_free(r);
     spool_remove(dir, EID);
     spool_remove(dir, EID); /* gone already is fine */
+}
+
+static void
+t_a_run_can_end_without_result(void **state)
+{
+    (void)state;
+    struct err err = ERR_INIT;
+    _cleanup_buf_ struct buf got = BUF_INIT(100);
+    struct spool_writer *w = writer(1000);
+    put(w, EVENT_STDOUT, "some output that is longer than any header of a record");
+    assert_int_equal(spool_finish(w, NULL, 0, &err), 0);
+    assert_int_equal(spool_get_result(dir, EID, &got, &err), -1);
+    assert_int_equal(err.code, ERR_NOT_FOUND);
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -332,6 +354,7 @@ main(void)
         T(t_damage_is_noticed),
         T(t_names_do_not_lead_out),
         T(t_the_result_is_kept_whole),
+        T(t_a_run_can_end_without_result),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

@@ -66,6 +66,15 @@ sink_oversize(void *ctx, const struct kmsg_head *h, enum kmsg_stream s, uint64_t
 }
 
 static void
+hand_on(void *ctx, const struct exec_event *ev)
+{
+    struct run *r = ctx;
+
+    r->j->news = true;
+    r->hooks->event(r->hooks->ctx, ev);
+}
+
+static void
 begin_stop(struct run *r, enum exec_reason why)
 {
     if (r->forced != REASON_NONE)
@@ -287,6 +296,7 @@ run_once(struct run *r, const struct kmsg_execute *x, const struct collect_optio
     if (channel_execute(r->ch, x, &sink, err) < 0)
         return -1;
     r->looked_ms = clock_mono_ms();
+    r->j->ticked_ms = 0;
     loop(r);
     channel_done(r->ch);
     collect_state(r->out, &s);
@@ -300,8 +310,8 @@ jupyter_exec(struct sandbox *sb, const struct runtime_ref *rt, const struct exec
     struct jupyter *j = (struct jupyter *)sb;
     struct run r = {.j = j, .hooks = hooks, .deadline = deadline_in(req->timeout_ms)};
     struct collect_options co = {.max_output_bytes = j->o.max_output_bytes,
-                                 .ctx = hooks != NULL ? hooks->ctx : NULL,
-                                 .event = hooks != NULL ? hooks->event : NULL};
+                                 .ctx = &r,
+                                 .event = hooks != NULL && hooks->event != NULL ? hand_on : NULL};
     struct kmsg_execute x = {
         .code = req->code, .code_len = req->code_len, .store_history = true, .stop_on_error = true};
     int rc = 1;

@@ -17,13 +17,15 @@ struct jupyter {
     struct gateway *gateway;
     struct ws_pool *pool;
     struct kept kept;
-    int64_t ticked_ms; /* when a hook was last asked */
+    int64_t ticked_ms; /* when a hook was last asked; 0: it shall be with the next turn */
+    bool news;         /* an event was handed on since */
 };
 
 /* The backend "jupyter". The strings of o are borrowed for its life. */
 int jupyter_new(const struct sandbox_options *o, struct sandbox **ret, struct err *err);
 
-/* Waits once, at most max_ms (and never above 100), for anything, and asks the hooks (or NULL). */
+/* Waits once, at most max_ms (and never above 100), for anything, and asks the hooks (or NULL):
+ * soon after an event, so that whoever follows the run sees it, but not for each of a flood. */
 enum hook_verdict jupyter_turn(struct jupyter *j, const struct exec_hooks *hooks, int max_ms);
 
 /*
