@@ -25,15 +25,10 @@ api_read_json(struct api_call *c, size_t max, struct buf *ret, struct err *err)
     const char *type = http_header(c->x, "content-type");
     int64_t length = c->x->req.content_length;
 
-    if (length == 0 || (length < 0 && type == NULL)) {
-        c->body_read = true;
+    if (length == 0 || (length < 0 && type == NULL))
         return 0;
-    }
     if (type == NULL || !is_json(type))
         return err_slug(err, ERR_INVALID, "unsupported_media_type",
                         "the body must be application/json");
-    if (http_read_body(c->x, max, ret, err) < 0)
-        return -1;
-    c->body_read = true;
-    return 0;
+    return http_read_body(c->x, max, ret, err);
 }

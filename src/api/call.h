@@ -25,7 +25,6 @@ struct api_call {
     const struct http_route *route; /* NULL until found */
     struct caller caller;
     struct watch watch;
-    bool body_read; /* the handler has seen to the body */
     /* one header that a problem of this request carries besides (Allow, Content-Range) */
     const char *extra_name;
     char extra_value[160];
@@ -64,10 +63,9 @@ int api_execution_id(const struct api_call *c, const char **ret, struct err *err
 int api_query_only(const struct api_call *c, const char *names, struct err *err);
 int api_query_limit(const struct api_call *c, int *ret, struct err *err);
 int api_query_bool(const struct api_call *c, const char *name, bool *ret, struct err *err);
-/* A cursor: base64url of what cursor_encode got. *ret_n 0 if none was given. */
+/* A cursor: what cursor_member() wrote. *ret_n 0 if none was given. */
 int api_query_cursor(const struct api_call *c, char ret[CURSOR_MAX + 1], size_t *ret_n,
                      struct err *err);
-int cursor_encode(struct buf *out, const void *p, size_t n);
 /* "<number>.<rest>", the form of cursors over rows. */
 int cursor_split(const char *p, size_t n, int64_t *ret_number, const char **ret_rest,
                  struct err *err);
@@ -83,8 +81,6 @@ int api_authorise(struct api_call *c, struct err *err);
 /* --- cors.c --- */
 int cors_init(struct api *a, const char *origins, struct err *err);
 void cors_done(struct api *a);
-/* The origin this answer is open to: the request's, "*", or NULL. */
-const char *cors_allowed(const struct api_call *c);
 void cors_headers(struct api_call *c);
 /* Answers an OPTIONS request from an allowed origin; false: it is none of ours. */
 bool cors_preflight(struct api_call *c, const char *allow);

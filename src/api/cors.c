@@ -61,7 +61,8 @@ cors_done(struct api *a)
     a->n_origins = 0;
 }
 
-const char *
+/* The origin this answer is open to: the request's, "*", or NULL. */
+static const char *
 cors_allowed(const struct api_call *c)
 {
     const char *origin = http_header(c->x, "origin");

@@ -131,7 +131,8 @@ api_query_cursor(const struct api_call *c, char ret[CURSOR_MAX + 1], size_t *ret
     return 0;
 }
 
-int
+/* base64url without padding */
+static int
 cursor_encode(struct buf *out, const void *p, size_t n)
 {
     size_t from = out->len;

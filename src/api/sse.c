@@ -202,7 +202,8 @@ sse_flush(struct sse *s)
     return s->call->x->broken ? -1 : 0;
 }
 
-int
+/* Sends one event that is not in the spool, blocking, numbered behind the last. */
+static int
 sse_send(struct sse *s, enum exec_event_type type, const char *p, size_t n)
 {
     const struct exec_event ev = {.type = type, .p = p, .n = n};

@@ -40,8 +40,6 @@ int sse_attach(struct sse *s, const char *eid, int64_t after_seq, struct err *er
 enum sse_state sse_pump(struct sse *s);
 /* Sends the rest of the spool as it stands, blocking while the peer takes something. */
 int sse_flush(struct sse *s);
-/* Sends one event that is not in the spool, blocking, numbered behind the last. */
-int sse_send(struct sse *s, enum exec_event_type type, const char *p, size_t n);
 /* Ends the stream: if it has had no result yet, the one for this row is sent. after_seq as
  * attached. */
 void sse_end(struct sse *s, const struct execution *row, const struct execution_result *r,

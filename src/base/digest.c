@@ -81,7 +81,7 @@ hex_encode(const uint8_t *p, size_t n, char *out)
     *out = '\0';
 }
 
-static int
+int
 hex_value(char c)
 {
     if (c >= '0' && c <= '9')
@@ -91,21 +91,6 @@ hex_value(char c)
     if (c >= 'A' && c <= 'F')
         return c - 'A' + 10;
     return -1;
-}
-
-int
-hex_decode(const char *s, size_t n, uint8_t *out)
-{
-    if (n % 2)
-        return 0;
-    for (size_t i = 0; i < n; i += 2) {
-        int hi = hex_value(s[i]), lo = hex_value(s[i + 1]);
-
-        if (hi < 0 || lo < 0)
-            return 0;
-        *out++ = (uint8_t)(hi << 4 | lo);
-    }
-    return 1;
 }
 
 int

@@ -21,7 +21,7 @@ void sha256_free(struct sha256 *s);                             /* without a res
 void sha256_of(const void *p, size_t n, uint8_t out[SHA256_SIZE]);
 void sha256_hex_of(const void *p, size_t n, char out[SHA256_HEX_SIZE]);
 void hex_encode(const uint8_t *p, size_t n, char *out); /* 2n+1 bytes */
-int hex_decode(const char *s, size_t n, uint8_t *out);  /* 1 if valid, n even */
+int hex_value(char c); /* of a hex digit, upper or lower case; -1 if it is none */
 
 int base64_encode(struct buf *out, const void *p, size_t n);
 /* Strict RFC 4648 with padding; 1 valid, 0 not, -1 does not fit. Line breaks are allowed when

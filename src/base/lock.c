@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <time.h>
 #include <unistd.h>
 
 int
@@ -40,25 +39,6 @@ int
 lock_try_exclusive(int fd, int64_t offset)
 {
     return try_lock(fd, F_WRLCK, offset);
-}
-
-int
-lock_wait_exclusive(int fd, int64_t offset, struct deadline d)
-{
-    static const int pauses_ms[] = {1, 5, 10, 20};
-    size_t turn = 0;
-
-    for (;;) {
-        int r = lock_try_exclusive(fd, offset);
-        struct timespec pause = {0, 0};
-
-        if (r != 0 || deadline_passed(d))
-            return r;
-        pause.tv_nsec = deadline_poll_ms(d, pauses_ms[turn]) * 1000000L;
-        (void)nanosleep(&pause, NULL); /* a signal only shortens it */
-        if (turn + 1 < sizeof pauses_ms / sizeof *pauses_ms)
-            turn++;
-    }
 }
 
 int

@@ -2,7 +2,6 @@
 #ifndef HUSK_BASE_LOCK_H
 #define HUSK_BASE_LOCK_H
 
-#include "base/clock.h"
 #include "base/err.h"
 
 #include <stdint.h>
@@ -20,9 +19,6 @@ int lock_open(const char *path, struct err *err);
 /* 1 got it, 0 somebody else holds it, -1 error with errno. Never block. */
 int lock_try_shared(int fd, int64_t offset);
 int lock_try_exclusive(int fd, int64_t offset);
-
-/* Polls for it (1, 5, 10, 20 ms …) until the deadline: 1, 0 or -1 as above. */
-int lock_wait_exclusive(int fd, int64_t offset, struct deadline d);
 
 int lock_release(int fd, int64_t offset);
 

@@ -52,8 +52,9 @@ reset(struct settings *s)
     }
 }
 
-void
-settings_derive(struct settings *s)
+/* The members without a default of their own, from the others, where they are unset (negative). */
+static void
+derive(struct settings *s)
 {
     if (s->default_ttl_ms < 0)
         s->default_ttl_ms = s->max_ttl_ms;
@@ -67,7 +68,7 @@ void
 settings_defaults(struct settings *s)
 {
     reset(s);
-    settings_derive(s);
+    derive(s);
 }
 
 void
@@ -198,7 +199,7 @@ settings_load(const char *file, struct settings *ret, struct err *err)
     }
     if (rc == 0)
         rc = parse_environment(&s, err);
-    settings_derive(&s);
+    derive(&s);
     if (rc == 0)
         rc = check(&s, err);
     if (rc < 0) {

@@ -55,15 +55,8 @@ int setting_format(const struct setting *t, const struct settings *s, struct buf
 /* What a value may be, in words: "1s to 24h", "direct", "absolute path". */
 void setting_range(const struct setting *t, struct buf *out);
 
-/* "90s", "512KiB" … as the parser takes them: the largest unit that is exact. */
-int setting_format_bytes(int64_t n, struct buf *out);
-int setting_format_duration(int64_t ms, struct buf *out);
-
 /* Is s[0..n) one of "a|b|c"? */
 bool setting_in_choices(const char *choices, const char *s, size_t n);
-
-/* The members without a default of their own, from the others, where they are unset (negative). */
-void settings_derive(struct settings *s);
 
 static inline void *
 setting_at(const struct setting *t, struct settings *s)

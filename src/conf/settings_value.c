@@ -220,8 +220,9 @@ setting_assign(const struct setting *t, struct settings *s, const char *value, s
     }
 }
 
-int
-setting_format_bytes(int64_t n, struct buf *out)
+/* "512KiB": the largest unit that is exact, as the parser takes it. */
+static int
+format_bytes(int64_t n, struct buf *out)
 {
     static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
     size_t u = 0;
@@ -232,8 +233,9 @@ setting_format_bytes(int64_t n, struct buf *out)
     return buf_printf(out, "%" PRId64 "%s", n, units[u]);
 }
 
-int
-setting_format_duration(int64_t ms, struct buf *out)
+/* The same of a duration. */
+static int
+format_duration(int64_t ms, struct buf *out)
 {
     if (ms % 1000)
         return buf_printf(out, "%" PRId64 "ms", ms);
@@ -259,9 +261,9 @@ setting_format(const struct setting *t, const struct settings *s, struct buf *ou
     case SETTING_INT:
         return buf_printf(out, "%" PRId64, *(const int64_t *)at);
     case SETTING_BYTES:
-        return setting_format_bytes(*(const int64_t *)at, out);
+        return format_bytes(*(const int64_t *)at, out);
     case SETTING_DURATION:
-        return setting_format_duration(*(const int64_t *)at, out);
+        return format_duration(*(const int64_t *)at, out);
     case SETTING_CPUS:
         return buf_printf(out, "%g", *(const double *)at);
     default: {
@@ -285,14 +287,14 @@ setting_range(const struct setting *t, struct buf *out)
         (void)buf_printf(out, "%g to %g", (double)t->min / 100, (double)t->max / 100);
         return;
     case SETTING_BYTES:
-        (void)setting_format_bytes(t->min, out);
+        (void)format_bytes(t->min, out);
         (void)buf_puts(out, " to ");
-        (void)setting_format_bytes(t->max, out);
+        (void)format_bytes(t->max, out);
         return;
     case SETTING_DURATION:
-        (void)setting_format_duration(t->min, out);
+        (void)format_duration(t->min, out);
         (void)buf_puts(out, " to ");
-        (void)setting_format_duration(t->max, out);
+        (void)format_duration(t->max, out);
         return;
     case SETTING_CHOICE:
     case SETTING_LOG_LEVEL:

@@ -2,6 +2,7 @@
 #include "http/http.h"
 
 #include "base/cleanup.h"
+#include "base/digest.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,18 +12,6 @@
  * decoded.  The path stays as it was sent, so that an encoded slash or dot is never taken for
  * structure: routes cut it first and decode what they cut out, once.
  */
-
-static int
-hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
 
 int
 http_percent_decode(const char *p, size_t n, bool plus_is_space, char **ret, size_t *ret_n)

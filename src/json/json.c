@@ -157,30 +157,6 @@ json_type(json_val v)
     return JSON_NULL;
 }
 
-const char *
-json_type_name(enum json_type t)
-{
-    switch (t) {
-    case JSON_ABSENT:
-        return "absent";
-    case JSON_NULL:
-        return "null";
-    case JSON_BOOL:
-        return "a boolean";
-    case JSON_INT:
-        return "an integer";
-    case JSON_DOUBLE:
-        return "a number";
-    case JSON_STRING:
-        return "a string";
-    case JSON_ARRAY:
-        return "an array";
-    case JSON_OBJECT:
-        return "an object";
-    }
-    return "unknown";
-}
-
 json_val
 json_member(json_val object, const char *name)
 {

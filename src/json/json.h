@@ -37,7 +37,6 @@ void json_free(struct json_doc *doc); /* NULL is fine */
 json_val json_root(const struct json_doc *doc);
 
 enum json_type json_type(json_val v);
-const char *json_type_name(enum json_type t); /* "a string", "an object", … for messages */
 
 json_val json_member(json_val object, const char *name); /* absent if no object or no such name */
 size_t json_length(json_val array_or_object);

@@ -22,8 +22,9 @@ wait_step(struct wait *w, struct err *err)
     return 0;
 }
 
-bool
-session_past_ttl(const struct manager *m, const struct session *s)
+/* Past its TTL, by the idle clock of this boot, and nobody at work in it: by the row alone. */
+static bool
+past_ttl(const struct manager *m, const struct session *s)
 {
     if (s->state != SESSION_READY && s->state != SESSION_COLD)
         return false;
@@ -46,7 +47,7 @@ session_expired(const struct manager *m, const struct session *s)
 {
     if (session_ended_itself(m, s))
         return true;
-    return session_past_ttl(m, s) && lock_is_held(m->lock_fd, s->sid) == 0;
+    return past_ttl(m, s) && lock_is_held(m->lock_fd, s->sid) == 0;
 }
 
 void

@@ -70,8 +70,6 @@ struct wait {
 /* Sleeps a step (5 to 50 ms). 0, or -1: ERR_ABORTED "client_closed", ERR_TIMEOUT "timeout". */
 int wait_step(struct wait *w, struct err *err);
 
-/* Past its TTL, by the idle clock of this boot, and nobody at work in it. Looks at the row only. */
-bool session_past_ttl(const struct manager *m, const struct session *s);
 /* It is being closed though nobody asked for that (expired, evicted): gone for every caller, while
  * one that was deleted shows as closing. */
 bool session_ended_itself(const struct manager *m, const struct session *s);

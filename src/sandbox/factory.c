@@ -10,17 +10,11 @@ static const struct {
     int (*make)(const struct sandbox_options *o, struct sandbox **ret, struct err *err);
 } BACKENDS[] = {{"jupyter", jupyter_new}};
 
-const char *
-sandbox_backend(size_t i)
-{
-    return i < sizeof BACKENDS / sizeof *BACKENDS ? BACKENDS[i].name : NULL;
-}
-
 int
 sandbox_new(const char *backend, const struct sandbox_options *o, struct sandbox **ret,
             struct err *err)
 {
-    for (size_t i = 0; sandbox_backend(i) != NULL; i++)
+    for (size_t i = 0; i < sizeof BACKENDS / sizeof *BACKENDS; i++)
         if (strcmp(BACKENDS[i].name, backend) == 0)
             return BACKENDS[i].make(o, ret, err);
     return err_set(err, ERR_INVALID, "no backend is called %s", backend);

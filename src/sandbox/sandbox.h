@@ -107,7 +107,5 @@ struct sandbox {
 /* The factory: ERR_INVALID for an unknown name. The caller frees with ops->free. */
 int sandbox_new(const char *backend, const struct sandbox_options *o, struct sandbox **ret,
                 struct err *err);
-/* The names of the backends that are built in; NULL at the end. */
-const char *sandbox_backend(size_t i);
 
 #endif

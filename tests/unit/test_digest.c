@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/cmocka_all.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "base/digest.h"
@@ -32,12 +33,15 @@ static void
 hex(void **state)
 {
     (void)state;
-    uint8_t raw[3];
+    const char digits[] = "0123456789abcdef";
 
-    assert_true(hex_decode("00fFa5", 6, raw));
-    assert_memory_equal(raw, "\x00\xff\xa5", 3);
-    assert_false(hex_decode("00f", 3, raw));
-    assert_false(hex_decode("0g", 2, raw));
+    for (int i = 0; i < 16; i++) {
+        assert_int_equal(hex_value(digits[i]), i);
+        assert_int_equal(hex_value((char)toupper(digits[i])), i);
+    }
+    for (const char *p = "g/:@G` "; *p; p++)
+        assert_int_equal(hex_value(*p), -1);
+    assert_int_equal(hex_value('\0'), -1);
 }
 
 static void

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/digest.h"
 #include "base/utf8.h"
 #include "sandbox/jupyter/kmsg_private.h"
 
@@ -172,18 +173,6 @@ sink_utf16(struct kmsg_scan *s, unsigned c)
         sink_code_point(s, c >= 0xdc00 && c <= 0xdfff ? 0xfffd : c);
 }
 
-static int
-hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* A whole escape: two bytes, or six of \uXXXX. */
 static void
 sink_escape(struct kmsg_scan *s, const char *e)
@@ -196,7 +185,7 @@ sink_escape(struct kmsg_scan *s, const char *e)
         return;
     if (e[1] == 'u') {
         for (int i = 2; i < 6; i++) {
-            int d = hex_digit(e[i]);
+            int d = hex_value(e[i]);
 
             s->bad = s->bad || d < 0;
             c = c << 4 | (unsigned)(d < 0 ? 0 : d);

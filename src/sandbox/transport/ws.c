@@ -27,6 +27,7 @@
 #define CONNECT_TIMEOUT_S 10
 #define TIMER_INTERVAL_MS 1000
 #define CLOSE_ROUNDS 3
+#define HTTP_SWITCHING 101
 
 struct ws {
     struct ws_pool *pool;
@@ -38,11 +39,10 @@ struct ws {
     char *authorization;
     struct buf out; /* LWS_PRE bytes of room, then the message; only one at a time */
     size_t queued;  /* messages' bytes in out, LWS_PRE not counted */
-    int status;
-    bool asked;   /* the upgrade request went out */
-    bool closing; /* we want it closed */
-    bool mid;     /* inside a message */
-    bool dying;   /* reads are done, hand nothing on */
+    bool asked;     /* the upgrade request went out */
+    bool closing;   /* we want it closed */
+    bool mid;       /* inside a message */
+    bool dying;     /* reads are done, hand nothing on */
     char reason[160];
 };
 
@@ -156,8 +156,8 @@ on_event(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, s
     case LWS_CALLBACK_CLIENT_HTTP_REDIRECT:
         return 1;
     case LWS_CALLBACK_ESTABLISHED_CLIENT_HTTP:
-        w->status = (int)lws_http_client_http_response(wsi);
-        return w->status == 101 ? 0 : -1; /* any other is no upgrade */
+        /* any other status is no upgrade */
+        return lws_http_client_http_response(wsi) == HTTP_SWITCHING ? 0 : -1;
     case LWS_CALLBACK_CLIENT_RECEIVE:
         received(w, wsi, text, len);
         return 0;
@@ -310,12 +310,6 @@ ws_reason(const struct ws *w)
 }
 
 int
-ws_status(const struct ws *w)
-{
-    return w->status;
-}
-
-int
 ws_send(struct ws *w, const char *p, size_t n, struct err *err)
 {
     if (w->state != WS_OPEN)
@@ -339,7 +333,8 @@ ws_sending(const struct ws *w)
     return w->wsi != NULL && (w->queued > 0 || lws_partial_buffered(w->wsi) != 0);
 }
 
-int
+/* Its socket, -1 if there is none. */
+static int
 ws_fd(const struct ws *w)
 {
     return w->wsi != NULL ? (int)lws_get_socket_fd(w->wsi) : -1;

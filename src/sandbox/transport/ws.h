@@ -35,10 +35,8 @@ int ws_connect(struct ws_pool *p, const char *url, const char *authorization, ws
 
 enum ws_state { WS_CONNECTING, WS_OPEN, WS_CLOSED };
 enum ws_state ws_state(const struct ws *w);
-/* Why it closed: text for a person, never NULL; ws_status: the HTTP status that refused it, or 0.
- */
+/* Why it closed: text for a person, never NULL. */
 const char *ws_reason(const struct ws *w);
-int ws_status(const struct ws *w);
 
 #define WS_SEND_MAX (16u * 1024 * 1024) /* bytes waiting to go out */
 /* Queues a text message (copied). ERR_LIMIT, or ERR_UNAVAILABLE if it is not open. */
@@ -46,9 +44,8 @@ int ws_send(struct ws *w, const char *p, size_t n, struct err *err);
 /* Whether any of it still waits for the socket. */
 bool ws_sending(const struct ws *w);
 
-/* Its socket, -1 if there is none; and what to wait for there. */
-int ws_fd(const struct ws *w);
-int ws_pollfd(const struct ws *w, struct pollfd *ret); /* 1 filled, 0 no socket */
+/* Its socket and what to wait for there: 1 filled, 0 there is none. */
+int ws_pollfd(const struct ws *w, struct pollfd *ret);
 /* Moves all connections of the pool without waiting. Call when one is ready, and every second. */
 void ws_service(struct ws_pool *p);
 /*
