@@ -10,9 +10,6 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
-/* What is read and thrown away of a body that an early answer leaves behind: enough for the front
- * end to hand that answer on instead of reporting a broken connection. */
-#define DRAIN_MAX (1024 * 1024)
 /* The status that logs and counters know, as in nginx. */
 #define CLIENT_CLOSED 499
 
@@ -108,7 +105,7 @@ dispatch(struct api_call *c, const struct err *target_err)
     if (found != 1)
         (void)no_route(c, found, allow, &err);
     if (found != 1 || check(c, &err) < 0) {
-        http_drain(x, DRAIN_MAX);
+        http_drain(x, API_DRAIN_MAX);
         api_problem(c, &err);
         return;
     }

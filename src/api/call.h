@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "base/buf.h"
+#include "model/limits.h"
 
 /* The layer's own view of a request: what every resource's handler gets. */
 
@@ -32,8 +33,9 @@ struct api_call {
 
 typedef void (*api_handler)(struct api_call *c);
 
-/* Small JSON bodies: everything but code. */
-#define API_BODY_MAX 65536
+/* What is read and thrown away of a body that an early answer leaves behind: enough for the front
+ * end to hand that answer on instead of reporting a broken connection. */
+#define API_DRAIN_MAX (1024 * 1024)
 
 #define LIST_LIMIT_DEFAULT 100
 #define LIST_LIMIT_MAX 1000

@@ -13,9 +13,6 @@
 /* Ids of requests are kept as they come. */
 _Static_assert(HTTP_REQUEST_ID_MAX == REQUEST_ID_MAX, "the row holds any request's id");
 
-/* What the spool takes as one event. */
-#define EVENT_MAX (16 * 1024 * 1024)
-
 /* POST /v1/sessions/{id}/exec: as one result, or as a stream of events. */
 struct exec_run {
     struct api_call *call;
@@ -107,7 +104,7 @@ static int
 on_render(void *ctx, const struct exec_outcome *o, bool full, struct buf *out)
 {
     const struct exec_run *run = ctx;
-    size_t max = full ? render_result_max(&run->call->api->o) : EVENT_MAX;
+    size_t max = full ? render_result_max(&run->call->api->o) : SPOOL_PAYLOAD_MAX;
 
     if (out->max > max)
         out->max = max;
@@ -200,8 +197,7 @@ handle_exec(struct api_call *c)
                                       .tick = on_tick,
                                       .extra_fd = on_extra_fd,
                                       .render = on_render};
-    /* Escapes can double ordinary code; what is larger is refused by its size. */
-    _cleanup_buf_ struct buf text = BUF_INIT(2 * (size_t)c->api->o.max_code_bytes + API_BODY_MAX);
+    _cleanup_buf_ struct buf text = BUF_INIT((size_t)limit_exec_body(c->api->o.max_code_bytes));
     struct exec_outcome outcome;
     struct exec_body body = {0};
     struct err err = ERR_INIT;

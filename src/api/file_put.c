@@ -8,9 +8,6 @@
 #include "api/render.h"
 #include "json/writer.h"
 
-/* What is thrown away of a refused body, see api.c. */
-#define DRAIN_MAX (1024 * 1024)
-
 /* What the request says of the file it brings. */
 struct put {
     int64_t length;
@@ -161,14 +158,14 @@ handle_file_put(struct api_call *c)
     int rc;
 
     if (read_put(c, &p, &err) < 0 || file_call_begin(c, &f, &err) < 0) {
-        http_drain(c->x, DRAIN_MAX);
+        http_drain(c->x, API_DRAIN_MAX);
         api_problem(c, &err);
         return;
     }
     rc = put_file(c, &f, &p, &created, &info, &err);
     file_call_end(c, &f, rc == 0);
     if (rc < 0) {
-        http_drain(c->x, DRAIN_MAX);
+        http_drain(c->x, API_DRAIN_MAX);
         api_problem(c, &err);
         return;
     }

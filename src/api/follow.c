@@ -10,7 +10,6 @@
 #define POLL_MS 25          /* how often a running one's spool is looked at */
 #define SETTLE_MS 1000      /* how often its row is, and whether anybody still runs it */
 #define ENDED_GRACE_MS 2000 /* between the row's end and the spool's, or the result's */
-#define GRACE_MS 30000      /* over the longest run and its wait for a turn */
 
 /* Waits a little; ends early when the peer moves. true: it is gone. */
 static bool
@@ -170,8 +169,9 @@ send_kept(struct api_call *c, const struct execution *row)
 void
 follow_result(struct api_call *c, struct execution *row)
 {
-    struct deadline d = deadline_in(c->api->o.max_exec_timeout_ms + c->api->o.turn_wait_ms +
-                                    c->api->o.start_timeout_ms + GRACE_MS);
+    const struct api_options *o = &c->api->o;
+    struct deadline d =
+        deadline_in(limit_exec_ms(o->start_timeout_ms, o->turn_wait_ms, o->max_exec_timeout_ms));
     _cleanup_buf_ struct buf kept = BUF_INIT(render_result_max(&c->api->o));
     struct pace pace = {0};
     struct err err = ERR_INIT;

@@ -15,7 +15,7 @@
 void
 handle_key_create(struct api_call *c)
 {
-    _cleanup_buf_ struct buf text = BUF_INIT(API_BODY_MAX);
+    _cleanup_buf_ struct buf text = BUF_INIT(LIMIT_JSON_BODY);
     _cleanup_buf_ struct buf out = BUF_INIT(KEY_BYTES_MAX);
     char token[KEY_TOKEN_SIZE];
     struct json_writer w;

@@ -46,7 +46,7 @@ start_deadline(struct api_call *c)
 void
 handle_session_open(struct api_call *c)
 {
-    _cleanup_buf_ struct buf text = BUF_INIT(API_BODY_MAX);
+    _cleanup_buf_ struct buf text = BUF_INIT(LIMIT_JSON_BODY);
     _cleanup_(open_body_done) struct open_body body = {0};
     struct session s = {0};
     struct err err = ERR_INIT;
@@ -181,7 +181,7 @@ handle_session_get(struct api_call *c)
 void
 handle_session_patch(struct api_call *c)
 {
-    _cleanup_buf_ struct buf text = BUF_INIT(API_BODY_MAX);
+    _cleanup_buf_ struct buf text = BUF_INIT(LIMIT_JSON_BODY);
     _cleanup_(patch_body_done) struct patch_body body = {0};
     struct session s = {0};
     struct err err = ERR_INIT;
@@ -225,7 +225,7 @@ handle_session_close(struct api_call *c)
 static int
 read_bare(struct api_call *c, const char **ret_name, struct err *err)
 {
-    _cleanup_buf_ struct buf text = BUF_INIT(API_BODY_MAX);
+    _cleanup_buf_ struct buf text = BUF_INIT(LIMIT_JSON_BODY);
 
     if (api_session_name(c, ret_name, err) < 0 || api_read_json(c, text.max, &text, err) < 0)
         return -1;

@@ -6,11 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/limits.h"
 #include "model/problem.h"
+#include "super/scoreboard.h"
 
-#define JSON_BODY_MAX INT64_C(1048576)
-
-static const char *const lanes[] = {"exec", "api", "bulk", "ctl"};
+/* Above what the API takes (LIMIT_JSON_BODY): a worker's refusal says which limit it was. */
+#define JSON_BODY_MAX (16 * (int64_t)LIMIT_JSON_BODY)
 
 static bool
 is_tls(const struct settings *s)
@@ -80,14 +81,15 @@ put_head(const struct settings *s, const char *user, struct buf *out)
 static void
 put_upstreams(const struct settings *s, struct buf *out)
 {
-    for (size_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++) {
+    for (int l = 0; l < LANE_COUNT; l++) {
+        const char *lane = lane_name((enum lane)l);
         char what[16], path[SETTINGS_PATH_MAX];
-        snprintf(what, sizeof(what), "sock:%s", lanes[i]);
+        snprintf(what, sizeof(what), "sock:%s", lane);
         (void)buf_printf(out,
                          "    upstream husk_%s {\n"
                          "        server unix:%s max_fails=0;\n"
                          "    }\n",
-                         lanes[i], settings_path(s, what, path));
+                         lane, settings_path(s, what, path));
     }
     /* A path does not say everything: of one resource, bodies and deletes are in different lanes.
      */
@@ -118,7 +120,7 @@ static void
 put_fastcgi(const struct settings *s, struct buf *out)
 {
     int64_t longest_ms =
-        s->max_exec_timeout_ms + s->turn_wait_ms + s->start_timeout_ms + INT64_C(30000);
+        limit_exec_ms(s->start_timeout_ms, s->turn_wait_ms, s->max_exec_timeout_ms);
     (void)buf_puts(out, "        fastcgi_param REQUEST_METHOD $request_method;\n"
                         "        fastcgi_param REQUEST_URI $request_uri;\n"
                         "        fastcgi_param QUERY_STRING $query_string;\n"
@@ -209,9 +211,8 @@ put_routes(const struct settings *s, struct buf *out)
                                      "            auth_request off;\n"
                                    : "";
     char more[400];
-    /* The code in JSON is at most twice as long (six times only for control characters). */
-    int64_t exec_max = 2 * s->max_code_bytes + 65536;
-    int64_t once_max = exec_max + s->max_input_bytes / 3 * 4 + 65536;
+    int64_t exec_max = limit_exec_body(s->max_code_bytes);
+    int64_t once_max = exec_max + s->max_input_bytes / 3 * 4 + LIMIT_JSON_BODY;
 
     put_location(out, "= /healthz", "husk_ctl", open);
     put_location(out, "= /readyz", "husk_ctl", open);
@@ -278,9 +279,7 @@ put_problem(const struct settings *s, struct buf *out, const char *slug, int sta
                             "$sent_http_www_authenticate always;\n");
     if (status == 429 || status == 503)
         (void)buf_puts(out, "            add_header Retry-After 1 always;\n");
-    (void)buf_printf(out,
-                     "            return %d '{\"status\":%d,\"title\":\"",
-                     status, status);
+    (void)buf_printf(out, "            return %d '{\"status\":%d,\"title\":\"", status, status);
     put_quoted(out, p->title);
     (void)buf_puts(out, "\",\"detail\":\"");
     put_quoted(out, p->help);

@@ -14,8 +14,6 @@
 #include "base/id.h"
 #include "spool/spool_format.h"
 
-#define EVENTS ".events"
-
 int
 spool_path(const char *dir, const char *eid, const char *suffix, char out[SPOOL_NAME_MAX],
            struct err *err)
@@ -63,7 +61,7 @@ spool_get_result(const char *dir, const char *eid, struct buf *ret, struct err *
     int64_t n;
     char *p;
 
-    if (spool_path(dir, eid, EVENTS, path, err) < 0)
+    if (spool_path(dir, eid, SPOOL_EVENTS, path, err) < 0)
         return -1;
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 && errno != ENOENT)
@@ -85,6 +83,6 @@ spool_remove(const char *dir, const char *eid)
 {
     char path[SPOOL_NAME_MAX];
 
-    if (spool_path(dir, eid, EVENTS, path, NULL) == 0)
+    if (spool_path(dir, eid, SPOOL_EVENTS, path, NULL) == 0)
         (void)unlink(path);
 }

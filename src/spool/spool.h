@@ -21,6 +21,9 @@
 struct spool_writer;
 struct spool_reader;
 
+/* Bytes of one event; a larger one is dropped as if the bound were reached. */
+#define SPOOL_PAYLOAD_MAX (16u * 1024 * 1024 + 64 * 1024)
+
 /* Creates the file (0660, O_EXCL). */
 int spool_create(const char *dir, const char *eid, int64_t max_bytes, struct spool_writer **ret,
                  struct err *err);
@@ -35,8 +38,7 @@ void spool_writer_free(struct spool_writer *w); /* without an end mark; NULL is 
 /* Opens for reading, behind event `after_seq` (0: from the start). ERR_NOT_FOUND if it is gone. */
 int spool_open(const char *dir, const char *eid, int64_t after_seq, struct spool_reader **ret,
                struct err *err);
-/* 1 an event (borrowed until the next call), 0 nothing yet, 2 the end mark, -1 damaged. A payload
- * is at most 16 MiB + 64 KiB; larger ones were never written. */
+/* 1 an event (borrowed until the next call), 0 nothing yet, 2 the end mark, -1 damaged. */
 int spool_next(struct spool_reader *r, struct exec_event *ret, int64_t *ret_seq, struct err *err);
 void spool_reader_free(struct spool_reader *r);
 

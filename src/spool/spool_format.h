@@ -3,6 +3,7 @@
 #define HUSK_SPOOL_SPOOL_FORMAT_H
 
 #include "base/err.h"
+#include "spool/spool.h"
 
 #include <stdint.h>
 
@@ -11,7 +12,6 @@
 #define SPOOL_MAGIC UINT32_C(0x314c5053) /* "SPL1" */
 #define SPOOL_END UINT32_C(255)          /* a type: the end mark, without payload */
 #define SPOOL_RESULT UINT32_C(254) /* a type: the whole result, behind the end mark; see below */
-#define SPOOL_PAYLOAD_MAX (16u * 1024 * 1024 + 64 * 1024)
 
 struct spool_header {
     uint32_t magic;
@@ -25,6 +25,7 @@ struct spool_header {
  * payload, whose seq is the offset of the record's own header, so that the result is found from the
  * end. No payload can pass for it: 0xfe is no byte of UTF-8, which all events are. */
 
+#define SPOOL_EVENTS ".events" /* behind the execution's id: the file's name */
 #define SPOOL_NAME_MAX 512
 /* "DIR/<eid>SUFFIX"; ERR_INVALID when eid is none or the path is too long. */
 int spool_path(const char *dir, const char *eid, const char *suffix, char out[SPOOL_NAME_MAX],

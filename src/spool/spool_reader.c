@@ -25,7 +25,7 @@ spool_open(const char *dir, const char *eid, int64_t after_seq, struct spool_rea
            struct err *err)
 {
     char path[SPOOL_NAME_MAX];
-    if (spool_path(dir, eid, ".events", path, err) < 0)
+    if (spool_path(dir, eid, SPOOL_EVENTS, path, err) < 0)
         return -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT)

@@ -26,7 +26,7 @@ spool_create(const char *dir, const char *eid, int64_t max_bytes, struct spool_w
              struct err *err)
 {
     char path[SPOOL_NAME_MAX];
-    if (spool_path(dir, eid, ".events", path, err) < 0)
+    if (spool_path(dir, eid, SPOOL_EVENTS, path, err) < 0)
         return -1;
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0660);
     if (fd < 0)

@@ -14,8 +14,8 @@
  * What each worker is doing, in a shared file mapping made by the master (RUNTIME_DIR/scoreboard).
  * A slot has one writer (its worker; the master only while the slot has none; super/affinity.h for
  * what is claimed), so plain C11 atomics do and nothing is ever locked.  The master kills a worker
- * five seconds past the deadline it published, or when it was claimed and did not move. Counters for /metrics are summed over slots; those of ended workers are added to the
- * slot's base.
+ * five seconds past the deadline it published, or when it was claimed and did not move. Counters
+ * for /metrics are summed over slots; those of ended workers are added to the slot's base.
  */
 enum lane { LANE_EXEC, LANE_API, LANE_BULK, LANE_CTL, LANE_COUNT };
 const char *lane_name(enum lane l);
