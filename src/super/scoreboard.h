@@ -15,7 +15,7 @@
  * A slot has one writer (its worker; the master only while the slot has none; super/affinity.h for
  * what is claimed), so plain C11 atomics do and nothing is ever locked.  The master kills a worker
  * five seconds past the deadline it published, or when it was claimed and did not move. Counters
- * for /metrics are summed over slots; those of ended workers are added to the slot's base.
+ * for /metrics are summed over slots; a slot's go on when its worker is replaced.
  */
 enum lane { LANE_EXEC, LANE_API, LANE_BULK, LANE_CTL, LANE_COUNT };
 const char *lane_name(enum lane l);
