@@ -302,7 +302,6 @@ put_errors(const struct settings *s, struct buf *out)
         {"401", "unauthorized", 401},
         {"403", "forbidden", 403},
         {"404", "not_found", 404},
-        {"405", "method_not_allowed", 405},
         {"408", "request_timeout", 408},
         {"411", "length_required", 411},
         {"413", "body_too_large", 413},
@@ -321,7 +320,14 @@ put_errors(const struct settings *s, struct buf *out)
                    "        # What nginx refuses itself is answered in the API's own shape.\n");
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
         (void)buf_printf(out, "        error_page %s = /.husk/%s;\n", errors[i].on, errors[i].slug);
-    (void)buf_puts(out, "        error_page 502 = $husk_lost;\n");
+    (void)buf_puts(out, "        error_page 502 = $husk_lost;\n"
+                        "        # nginx refuses TRACE before it knows the resource; what the "
+                        "resource takes, a worker says.\n"
+                        "        recursive_error_pages on;\n"
+                        "        error_page 405 = @husk_method;\n"
+                        "        location @husk_method {\n"
+                        "            fastcgi_pass husk_api;\n"
+                        "        }\n");
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
         put_problem(s, out, errors[i].slug, errors[i].status);
     put_problem(s, out, "worker_lost", 502);

@@ -1,4 +1,4 @@
-"""A small HTTP client over nginx's unix socket, which sends exactly what it is told to."""
+"""A small HTTP client for nginx's socket or port, which sends exactly what it is told to."""
 import http.client
 import json
 import socket
@@ -17,6 +17,15 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self.unix_path)
+
+
+def connect(address, timeout, tls=None):
+    """A connection to a unix socket's path or a (host, port); tls: an ssl.SSLContext."""
+    if isinstance(address, str):
+        return UnixConnection(address, timeout)
+    if tls is None:
+        return http.client.HTTPConnection(*address, timeout=timeout)
+    return http.client.HTTPSConnection(*address, timeout=timeout, context=tls)
 
 
 class Answer:
@@ -51,17 +60,25 @@ class Answer:
 class Client:
     """Calls with one key; every answer is held against openapi.json."""
 
-    def __init__(self, socket_path, key=None, timeout=90):
-        self.socket_path = socket_path
+    def __init__(self, address, key=None, timeout=90, tls=None, headers=None):
+        self.address = address
         self.key = key
         self.timeout = timeout
+        self.tls = tls
+        self.headers = headers or {}
+
+    @property
+    def socket_path(self):
+        """Where to connect for a test that writes its own bytes."""
+        assert isinstance(self.address, str), "this stack listens on a port"
+        return self.address
 
     def connection(self, timeout=None):
-        return UnixConnection(self.socket_path, timeout or self.timeout)
+        return connect(self.address, timeout or self.timeout, self.tls)
 
     def start(self, method, path, body=None, headers=None, json_body=None, timeout=None):
         """Sends a request and returns (connection, response) with the body unread."""
-        headers = dict(headers or {})
+        headers = {**self.headers, **(headers or {})}
         if self.key and "Authorization" not in headers:
             headers["Authorization"] = "Bearer " + self.key
         if json_body is not None:

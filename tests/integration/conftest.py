@@ -8,9 +8,10 @@ from stack import Stack
 
 @pytest.fixture(scope="module")
 def stack(request):
-    """The file's stack; a file says SETTINGS = {…} for other settings."""
+    """The file's stack; a file says SETTINGS = {…} for other settings, configure(stack) for what needs its paths."""
     made = Stack(**getattr(request.module, "SETTINGS", {}))
     try:
+        getattr(request.module, "configure", lambda _: None)(made)
         yield made.start()
     except BaseException:
         for name in ("master", "nginx", "gateway"):

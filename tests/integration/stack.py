@@ -1,7 +1,8 @@
 """A whole Husk of its own for a test: gateway, master, workers, reaper, nginx, in a private directory.
 
 As root every part runs as the user it has in production (deployment/make-users), else all as ourselves.
-Nothing listens on a fixed port: nginx on a unix socket, the gateway on a port the kernel chose.
+Nothing listens on a fixed port: nginx on a unix socket (or, with SANDBOX_LISTEN, on 127.0.0.1 and a port of
+free_port()), the gateway on a port the kernel chose.
 """
 import contextlib
 import ctypes
@@ -55,6 +56,8 @@ class Stack:
         self.dir = tempfile.mkdtemp(prefix="husk-", dir="/tmp")
         os.chmod(self.dir, 0o711)
         self.state, self.run = self.path("s"), self.path("r")
+        self.tls = None  # an ssl.SSLContext where nginx speaks TLS
+        self.web_files = {}  # what lies beside nginx's configuration, by name
         self.token = "gw-" + os.urandom(12).hex()
         self.gateway_port = free_port()
         self.processes = {}
@@ -196,12 +199,28 @@ class Stack:
             except OSError:
                 return False
 
-    def start_nginx(self):
-        conf = self.path("web", "nginx.conf")
-        text = self.ctl("config", "--nginx")
-        with open(conf, "w") as f:
+    @property
+    def address(self):
+        """Where nginx listens: a unix socket's path or (host, port)."""
+        listen = self.settings["SANDBOX_LISTEN"]
+        if listen.startswith("unix:"):
+            return listen[len("unix:"):]
+        host, port = listen.rsplit(":", 1)
+        return host, int(port)
+
+    def for_nginx(self, path, text):
+        """Writes a file that nginx alone can read."""
+        with open(path, "w") as f:
             f.write(text)
-        os.chmod(conf, 0o644)
+        if ROOT:
+            os.chown(path, pwd.getpwnam("husk-web").pw_uid, -1)
+        os.chmod(path, 0o600)
+        return path
+
+    def start_nginx(self):
+        for name, text in self.web_files.items():
+            self.for_nginx(self.path("web", name), text)
+        conf = self.for_nginx(self.path("web", "nginx.conf"), self.ctl("config", "--nginx"))
         nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin:/sbin")
         self._spawn("nginx", [nginx, "-p", self.path("web"), "-e", "stderr", "-c", conf, "-g", "daemon off;"], "husk-web")
         wait_until(self._nginx_answers, 20, "nginx")
@@ -210,7 +229,7 @@ class Stack:
         if self.processes["nginx"].poll() is not None:
             raise AssertionError("nginx ended: " + self.log("nginx")[-2000:])
         with contextlib.suppress(OSError):
-            return Client(self.path("web", "http.sock")).get("/healthz", check=False).status == 200
+            return self.client(None).get("/healthz", check=False).status == 200
         return False
 
     def start(self):
@@ -258,7 +277,7 @@ class Stack:
     def client(self, key="new", **kw):
         if key == "new":
             key = self.key()
-        return Client(self.path("web", "http.sock"), key, **kw)
+        return Client(self.address, key, **{"tls": self.tls, **kw})
 
     def log(self, name):
         try:
