@@ -127,9 +127,9 @@ answer(struct api_call *c, struct exec_run *run, struct exec_outcome *o)
 {
     _cleanup_buf_ struct buf json = BUF_INIT(render_result_max(&c->api->o));
 
+    log_set_execution(o->row.eid);
     if (o->replayed) {
         http_add_header(c->x, "Idempotent-Replayed", "true");
-        log_set_execution(o->row.eid);
         if (run->stream)
             follow_stream(c, &o->row, 0);
         else

@@ -2,6 +2,7 @@
 #include "api/call.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "model/execution.h"
@@ -150,15 +151,31 @@ from_database(struct buf *out, const struct manager_stats *s)
                      (double)s->last_sweep_at / 1000);
 }
 
+static void
+alarms(struct buf *out, const struct alarm *list, int n)
+{
+    family(out, "husk_alarms", "gauge", "What an operator should look at, by kind.");
+    for (size_t k = 0; alarm_kinds[k] != NULL; k++) {
+        int found = 0;
+
+        for (int i = 0; i < n; i++)
+            found += strcmp(list[i].what, alarm_kinds[k]) == 0;
+        (void)buf_printf(out, "husk_alarms{what=\"%s\"} %d\n", alarm_kinds[k], found);
+    }
+}
+
 void
 handle_metrics(struct api_call *c)
 {
     _cleanup_buf_ struct buf out = BUF_INIT(METRICS_MAX);
     const struct api_options *o = &c->api->o;
     struct manager_stats stats = {0};
+    struct alarm list[MANAGER_ALARMS_MAX];
     struct err err = ERR_INIT;
+    int n = 0;
 
-    if (manager_stats(o->manager, &stats, &err) < 0) {
+    if (manager_stats(o->manager, &stats, &err) < 0 ||
+        (n = manager_alarms(o->manager, list, &err)) < 0) {
         api_problem(c, &err);
         return;
     }
@@ -169,6 +186,7 @@ handle_metrics(struct api_call *c)
     if (o->scoreboard != NULL)
         from_scoreboard(&out, o->scoreboard);
     from_database(&out, &stats);
+    alarms(&out, list, n);
     if (buf_check(&out, "the metrics", &err) < 0) {
         api_problem(c, &err);
         return;

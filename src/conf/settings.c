@@ -222,6 +222,7 @@ settings_path(const struct settings *s, const char *what, char out[SETTINGS_PATH
         {"workspaces", true, "workspaces"},
         {"spool", true, "spool"},
         {"locks", false, "locks"},
+        {"alarms", false, "alarms"},
         {"scoreboard", false, "scoreboard"},
         {"pid", false, "husk.pid"},
         {"sock:exec", false, "exec.sock"},

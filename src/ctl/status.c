@@ -2,6 +2,7 @@
 #include "ctl/ctl.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "super/scoreboard.h"
 
@@ -10,6 +11,8 @@ static const char *const slot_states[] = {
     [SLOT_WORKING] = "working", [SLOT_WAITING] = "waiting",   [SLOT_DRAINING] = "draining",
     [SLOT_CLAIMED] = "claimed", [SLOT_ENDING] = "ending",
 };
+
+#define ALARMS_MAX (MANAGER_ALARMS_MAX + 32) /* the manager's and the workers' */
 
 /* One worker, copied out of its slot. */
 struct worker_line {
@@ -36,8 +39,53 @@ read_slot(struct scoreboard *b, int i, struct worker_line *ret)
     return ret->pid > 0;
 }
 
+/* Adds the workers that are past the deadline they promised: the master kills them soon, if it
+ * lives. Returns how many alarms there are then. */
+static int
+add_overdue(struct scoreboard *b, struct alarm *alarms, int n)
+{
+    int64_t now = clock_mono_ms();
+    for (int i = 0; b && i < scoreboard_slots(b) && n < ALARMS_MAX; i++) {
+        struct score_slot *s = scoreboard_slot(b, i);
+        int64_t deadline_ms = atomic_load(&s->deadline_ms);
+        int state = atomic_load(&s->state);
+        if (state == SLOT_EMPTY || state == SLOT_IDLE || deadline_ms <= 0 || deadline_ms >= now)
+            continue;
+        alarms[n] = (struct alarm){.what = ALARM_WORKER};
+        snprintf(alarms[n++].detail, sizeof(alarms->detail),
+                 "process %d is %" PRId64 " s past its deadline", (int)atomic_load(&s->pid),
+                 (now - deadline_ms) / 1000);
+    }
+    return n;
+}
+
 static void
-print_json(struct ctl *c, struct scoreboard *b, const struct manager_stats *m)
+put_alarms(struct json_writer *w, const struct alarm *alarms, int n)
+{
+    jw_array(w, "alarms");
+    for (int i = 0; i < n; i++) {
+        jw_object(w, NULL);
+        jw_string(w, "what", alarms[i].what);
+        jw_string(w, "owner", alarms[i].owner);
+        jw_string(w, "session_id", alarms[i].name);
+        jw_string(w, "detail", alarms[i].detail);
+        jw_end_object(w);
+    }
+    jw_end_array(w);
+}
+
+static void
+print_alarms(struct buf *out, const struct alarm *alarms, int n)
+{
+    for (int i = 0; i < n; i++)
+        (void)buf_printf(out, "ALARM:      %s: %s%s%s%s%s\n", alarms[i].what, alarms[i].owner,
+                         alarms[i].name[0] ? "/" : "", alarms[i].name,
+                         alarms[i].name[0] ? ": " : "", alarms[i].detail);
+}
+
+static void
+print_json(struct ctl *c, struct scoreboard *b, const struct manager_stats *m,
+           const struct alarm *alarms, int n_alarms)
 {
     struct json_writer w;
     struct worker_line l;
@@ -63,6 +111,7 @@ print_json(struct ctl *c, struct scoreboard *b, const struct manager_stats *m)
     jw_i64(&w, "wal_bytes", m->wal_bytes);
     jw_end_object(&w);
     jw_time(&w, "last_sweep_at", m->last_sweep_at);
+    put_alarms(&w, alarms, n_alarms);
     jw_array(&w, "workers");
     for (int i = 0; b && i < scoreboard_slots(b); i++) {
         if (!read_slot(b, i, &l))
@@ -118,15 +167,21 @@ run_status(struct ctl *c, struct err *err)
     struct manager_stats stats;
     struct scoreboard *b = NULL;
     struct err none = ERR_INIT;
+    struct alarm alarms[ALARMS_MAX];
+    int n;
     char path[SETTINGS_PATH_MAX];
-    if (ctl_manager(c, &m, err) < 0 || manager_stats(m, &stats, err) < 0)
+    if (ctl_manager(c, &m, err) < 0 || manager_stats(m, &stats, err) < 0 ||
+        (n = manager_alarms(m, alarms, err)) < 0)
         return -1;
     if (scoreboard_attach(settings_path(&c->settings, "scoreboard", path), false, &b, &none) < 0)
         b = NULL;
-    if (ctl_value(c, "json"))
-        print_json(c, b, &stats);
-    else
+    n = add_overdue(b, alarms, n);
+    if (ctl_value(c, "json")) {
+        print_json(c, b, &stats, alarms, n);
+    } else {
+        print_alarms(&c->out, alarms, n);
         print_text(c, b, &stats, none.msg);
+    }
     if (b)
         scoreboard_free(b);
     return 0;

@@ -143,6 +143,10 @@ int settle_unfinished(struct manager *m, const struct session *s, struct err *er
  */
 int settle_if_dead(struct manager *m, int64_t sid, bool *ret_alive, struct err *err);
 
+/* alarms.c: looks whether somebody holds the database, keeps that in the alarms' file and logs it;
+ * empties the write-ahead log. -1: nobody can write now. */
+int alarms_watch(struct manager *m, struct err *err);
+
 /* upkeep.c: the slow half of the sweep. */
 void upkeep_runtimes(struct manager *m, struct deadline d, struct sweep_report *r);
 void upkeep_storage(struct manager *m, struct deadline d, struct sweep_report *r);

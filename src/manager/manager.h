@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "model/alarm.h"
 #include "model/execution.h"
 #include "model/session.h"
 #include "sandbox/sandbox.h"
@@ -21,6 +22,7 @@ struct manager;
 
 struct manager_options {
     const char *db_path, *workspaces_dir, *spool_dir, *lock_path; /* borrowed for its life */
+    const char *alarms_path; /* a file the sweep keeps; NULL: no watch over the database */
     const char *backend;
     struct sandbox_options sandbox;
     int64_t default_ttl_ms, max_ttl_ms;
@@ -197,9 +199,14 @@ struct manager_stats {
 };
 int manager_stats(struct manager *m, struct manager_stats *ret, struct err *err);
 
+/* What an operator should look at just now; returns how many, or -1. Reads only. */
+#define MANAGER_ALARMS_MAX 64
+int manager_alarms(struct manager *m, struct alarm ret[MANAGER_ALARMS_MAX], struct err *err);
+
 /* One pass of the reaper: expired sessions, dead holders, orphans, quarantined and stuck opening
  * ones, kept workspaces, spool and history retention, clock row, checkpoint. A lock lets one at a
- * time; another returns with ran false. */
+ * time; another returns with ran false. Fails with database_busy, having done nothing but raise the
+ * alarm, while somebody holds the writer's lock. */
 struct sweep_report {
     bool ran;
     int expired, closed, aborted, orphans, quarantine_tried, quarantine_ended, opening_undone,

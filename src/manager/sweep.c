@@ -121,6 +121,10 @@ manager_sweep(struct manager *m, struct deadline d, struct sweep_report *ret, st
         return err_set(err, ERR_INTERNAL, "the lock file cannot be locked");
     if (r == 0)
         return 0;
+    if (m->o.alarms_path && alarms_watch(m, err) < 0) {
+        (void)lock_release(m->lock_fd, LOCK_SWEEP);
+        return -1;
+    }
     ret->aborted = in_state(m, SESSION_BUSY, end_dead_holder, d);
     ret->expired = expired(m, d);
     ret->closed = in_state(m, SESSION_CLOSING, close_if_free, d);

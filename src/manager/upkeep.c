@@ -256,7 +256,6 @@ void
 upkeep_storage(struct manager *m, struct deadline d, struct sweep_report *r)
 {
     struct err err = ERR_INIT;
-    int busy = 0;
 
     bound_workspaces(m, d);
     doomed(m, d, r);
@@ -266,7 +265,4 @@ upkeep_storage(struct manager *m, struct deadline d, struct sweep_report *r)
         if (db_optimize(m->db, &err) < 0)
             note("optimize", &err);
     }
-    err = (struct err)ERR_INIT;
-    if (db_checkpoint(m->db, &busy, &err) < 0)
-        note("checkpoint", &err);
 }

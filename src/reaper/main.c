@@ -112,7 +112,10 @@ run(const char *config, bool once, int64_t interval_ms)
     } else if (once) {
         rc = sweep(m) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
     } else {
-        sweep_for_ever(m, interval_ms > 0 ? interval_ms : s.reap_interval_ms, signals);
+        if (interval_ms <= 0)
+            interval_ms = s.reap_interval_ms;
+        log_info("sweeping every %.1f s", (double)interval_ms / 1000);
+        sweep_for_ever(m, interval_ms, signals);
         rc = EXIT_SUCCESS;
     }
     manager_free(m);

@@ -65,6 +65,12 @@ wait_for_lock(void *ctx, int n_before)
     return 1;
 }
 
+int
+db_wait_for_locks(struct db *db)
+{
+    return sqlite3_busy_handler(db->handle, wait_for_lock, db);
+}
+
 /* The folder's real path with the file's name: SQLite's NOFOLLOW refuses a link anywhere in the
  * path, and a state folder may well be reached by one; the file itself may not. */
 static int
@@ -157,7 +163,7 @@ set_up(struct db *db, struct err *err)
     int rc = sqlite3_extended_result_codes(db->handle, 1);
 
     if (rc == SQLITE_OK)
-        rc = sqlite3_busy_handler(db->handle, wait_for_lock, db);
+        rc = db_wait_for_locks(db);
     if (rc != SQLITE_OK)
         return sql_err(db, rc, err);
     if (enter_wal(db, err) < 0 || sql_exec(db, "PRAGMA synchronous = NORMAL", err) < 0 ||

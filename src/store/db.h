@@ -32,8 +32,27 @@ void db_close(struct db *db); /* NULL is fine; finalises all cached statements *
  * slug "database_version" with both numbers if not). */
 int db_ping(struct db *db, struct err *err);
 
-/* PRAGMA wal_checkpoint(TRUNCATE). *ret_busy: 1 if a reader or writer kept it from finishing. */
-int db_checkpoint(struct db *db, int *ret_busy, struct err *err);
+/* Copies what the write-ahead log holds into the database and, when all of it could be copied,
+ * empties the log's file. Waits for nobody: a reader that is not done keeps some frames (done <
+ * frames), and no writer ever waits for that reader because of us. */
+struct db_wal {
+    int64_t frames; /* in the log; 0 emptied; -1 another connection was at it */
+    int64_t done;   /* of them copied */
+};
+int db_checkpoint(struct db *db, struct db_wal *ret, struct err *err);
+/* Takes the writer's lock and gives it back: 0, or database_busy after the busy time-out. */
+int db_probe_writer(struct db *db, struct err *err);
+
+/* Who holds the writer's lock, or a reader's, just now: another process's id and its name ("" if it
+ * cannot be read). 1 found, 0 not (or it cannot be told here). */
+#define DB_HOLDER_COMM 32
+enum db_holder_kind { DB_HOLDER_WRITER, DB_HOLDER_READER };
+struct db_holder {
+    int pid;
+    char comm[DB_HOLDER_COMM];
+};
+int db_holder(const struct db *db, enum db_holder_kind kind, struct db_holder *ret);
+
 /* PRAGMA optimize. */
 int db_optimize(struct db *db, struct err *err);
 /* Sizes of the file and of its -wal by stat(2) (no descriptor is opened); 0 if absent. */

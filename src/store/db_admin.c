@@ -14,15 +14,39 @@
 #define CHECK_LINES 20
 
 int
-db_checkpoint(struct db *db, int *ret_busy, struct err *err)
+db_checkpoint(struct db *db, struct db_wal *ret, struct err *err)
 {
-    int64_t busy;
+    int frames = -1, done = -1;
+    int rc;
 
-    if (sql_int(db, &busy, err, "PRAGMA wal_checkpoint(TRUNCATE)", "") < 0)
-        return -1;
-    if (ret_busy)
-        *ret_busy = busy != 0;
+    /* The modes that empty the log wait for readers with the writer's lock in their hands: one
+     * forgotten reader would stop all writers for the busy time-out. So: no waiting. */
+    (void)sqlite3_busy_handler(db->handle, NULL, NULL);
+    rc = sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_PASSIVE, &frames, &done);
+    if (rc == SQLITE_OK && frames > 0 && frames == done &&
+        sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) ==
+            SQLITE_OK)
+        frames = done = 0;
+    db_wait_for_locks(db);
+    if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY)
+        return sql_err(db, rc, err);
+    *ret = (struct db_wal){rc == SQLITE_OK ? frames : -1, rc == SQLITE_OK ? done : -1};
     return 0;
+}
+
+static int
+nothing(struct db *db, void *ctx, struct err *err)
+{
+    (void)db;
+    (void)ctx;
+    (void)err;
+    return 0;
+}
+
+int
+db_probe_writer(struct db *db, struct err *err)
+{
+    return sql_tx(db, nothing, NULL, err);
 }
 
 int

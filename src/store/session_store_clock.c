@@ -29,6 +29,16 @@ static const struct {
     {"iit", "UPDATE clock SET wall_ms = ?1, boot_ms = ?2, boot_id = ?3"},
 };
 
+/* 1 the clock row is of this boot, 0 of another or missing, -1. */
+static int
+same_boot(struct db *db, const struct db_now *now, struct err *err)
+{
+    int64_t n;
+    int r = sql_int(db, &n, err, "SELECT count(*) FROM clock WHERE boot_id = ?", "t", now->boot_id);
+
+    return r < 0 ? -1 : n > 0;
+}
+
 static int
 reboot_tx(struct db *db, void *ctx, struct err *err)
 {
@@ -60,8 +70,11 @@ int
 session_store_reboot(struct db *db, const struct db_now *now, struct err *err)
 {
     struct db_now copy = *now;
+    int same = same_boot(db, now, err);
 
-    return sql_tx(db, reboot_tx, &copy, err);
+    /* Mostly nothing is to be done, and then a process starts though somebody holds the writer's
+     * lock. */
+    return same ? (same < 0 ? -1 : 0) : sql_tx(db, reboot_tx, &copy, err);
 }
 
 int

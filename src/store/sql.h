@@ -38,6 +38,9 @@ struct db {
     } cache[DB_STATEMENTS_MAX];
 };
 
+/* Statements wait for locks, up to DB_BUSY_MS: how a connection is but for a moment. */
+int db_wait_for_locks(struct db *db);
+
 /* Fills err from a result code, by the map in db.h. Returns -1. */
 int sql_err(struct db *db, int rc, struct err *err);
 
