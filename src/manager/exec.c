@@ -110,6 +110,24 @@ begin(struct run *r, const struct caller *c, const char *body_sha256, struct exe
     return turn_busy(r->m, r->s.sid, err);
 }
 
+/* The turn is somebody else's: perhaps it has begun to run this very request since we looked, and
+ * then that run is the answer. 1 replay, -1. */
+static int
+busy_or_replay(struct run *r, const struct caller *c, const char *body_sha256,
+               struct exec_outcome *ret, struct err *err)
+{
+    struct err busy = *err;
+    int n;
+
+    if (!r->req->idempotency_key || !err->slug || strcmp(err->slug, "session_busy") != 0)
+        return -1;
+    *err = (struct err)ERR_INIT;
+    n = replay_find(r->m, c, r->s.name, r->req, body_sha256, ret, err);
+    if (n == 0)
+        *err = busy;
+    return n == 0 ? -1 : n;
+}
+
 /* With the hold: turn, row, run. 0 ran, 1 replay, -1 nothing ran. */
 static int
 exec_held(struct run *r, const struct caller *c, const char *body_sha256, struct exec_outcome *ret,
@@ -121,7 +139,7 @@ exec_held(struct run *r, const struct caller *c, const char *body_sha256, struct
     manager_promise(r->m, r->m->o.turn_wait_ms + r->m->o.start_timeout_ms +
                               r->m->o.sandbox.http_timeout_ms * 2);
     if (turn_take(r->m, r->s.sid, &w, &r->turn, err) < 0)
-        return -1;
+        return busy_or_replay(r, c, body_sha256, ret, err);
     r->row.waited_ms = r->turn.waited_ms;
     n = begin(r, c, body_sha256, ret, err);
     if (n == 0) {

@@ -114,6 +114,20 @@ def test_idempotency_keys_run_once(client, session):
     assert client.run(session, "print(n)")["stdout"] == "1\n"
 
 
+def test_the_same_key_from_many_clients_at_once_runs_once(client, session):
+    code = "import time\nopen('n', 'a').write('x'); time.sleep(2); print('one')"
+
+    def ask(_):
+        return client.post(f"/v1/sessions/{session}/exec", {"code": code}, headers={"Idempotency-Key": "many"})
+
+    with concurrent.futures.ThreadPoolExecutor(5) as pool:
+        answers = list(pool.map(ask, range(5)))
+    assert [a.status for a in answers] == [200] * 5, answers
+    assert len({a.json()["execution_id"] for a in answers}) == 1
+    assert {a.json()["stdout"] for a in answers} == {"one\n"}
+    assert client.get(f"/v1/sessions/{session}/files/n").body == b"x"
+
+
 def test_idempotent_repeats_join_the_run_still_going(client, session):
     key = {"Idempotency-Key": "j-" + uuid.uuid4().hex}
     body = {"code": "import time; time.sleep(2); print('once')"}
