@@ -12,13 +12,14 @@
 #include <sys/epoll.h>
 
 #define IDLE_FDS_MAX 16
-#define IDLE_TICK_MS 1000          /* kept channels have timers of their own */
-#define SLEEP_MAX_MS 60000         /* without any */
-#define IO_TIMEOUT_MS 60000        /* of one read or write towards the front end */
-#define HANDED_MS 500              /* for a connection to arrive from who claimed us */
+#define IDLE_TICK_MS 1000   /* kept channels have timers of their own */
+#define SLEEP_MAX_MS 10000  /* without any; a connection whose worker was killed waits so long */
+#define IO_TIMEOUT_MS 60000 /* of one read or write towards the front end */
+#define HANDED_MS 500       /* for a connection to arrive from who claimed us */
 #define HEAP_SPARE_BYTES (1 << 20) /* free heap above this goes back to the system */
 
-enum wake { WAKE_NOTHING, WAKE_LISTEN, WAKE_HANDED, WAKE_END };
+/* What ended a sleep, together. */
+enum { WAKE_LISTEN = 1, WAKE_HANDED = 2, WAKE_END = 4 };
 
 static int
 watch(int epoll_fd, int fd, uint32_t events)
@@ -33,12 +34,12 @@ watch(int epoll_fd, int fd, uint32_t events)
  * that share the socket.  The kept channels come and go with each request, so they are watched for
  * one sleep at a time.
  */
-static enum wake
+static unsigned
 sleep_idle(const struct serve *s, int epoll_fd)
 {
     struct pollfd fds[IDLE_FDS_MAX];
     struct epoll_event ready[IDLE_FDS_MAX + 3];
-    enum wake wake = WAKE_NOTHING;
+    unsigned wake = 0;
     int n_fds = manager_idle_fds(s->manager, fds, IDLE_FDS_MAX);
 
     for (int i = 0; i < n_fds; i++) /* the bits of poll and epoll are the same */
@@ -49,11 +50,11 @@ sleep_idle(const struct serve *s, int epoll_fd)
 
     for (int i = 0; i < n; i++) {
         if (ready[i].data.fd == s->signal_fd)
-            wake = WAKE_END;
-        else if (s->hand && ready[i].data.fd == s->hand->post_fd && wake != WAKE_END)
-            wake = WAKE_HANDED;
-        else if (ready[i].data.fd == s->listen_fd && wake == WAKE_NOTHING)
-            wake = WAKE_LISTEN;
+            wake |= WAKE_END;
+        else if (s->hand && ready[i].data.fd == s->hand->post_fd)
+            wake |= WAKE_HANDED;
+        else if (ready[i].data.fd == s->listen_fd)
+            wake |= WAKE_LISTEN;
     }
     if (n_fds > 0)
         manager_idle(s->manager);
@@ -150,7 +151,7 @@ serve_handed(const struct serve *s)
     int conn = hand_receive(s->hand, HANDED_MS);
 
     score_set(s->slot, SLOT_WORKING, DEADLINE_NEVER); /* the claim is over */
-    return conn < 0 ? 0 : serve_one(s, conn, 0);
+    return conn < 0 ? 0 : serve_one(s, conn, hand_tag(conn));
 }
 
 /*
@@ -187,14 +188,13 @@ is_claimed(const struct serve *s)
 }
 
 static int
-on_wake(const struct serve *s, enum wake wake, struct err *err)
+on_wake(const struct serve *s, unsigned wake, struct err *err)
 {
-    if (wake != WAKE_LISTEN)
+    bool ours = !s->slot || affinity_leave_idle(s->slot, SLOT_WORKING);
+
+    if (!(wake & WAKE_LISTEN))
         return serve_handed(s);
-    if (!s->slot)
-        return accept_and_serve(s, err);
-    return affinity_leave_idle(s->slot, SLOT_WORKING) ? accept_and_serve(s, err)
-                                                      : serve_claimed(s, err);
+    return ours && !(wake & WAKE_HANDED) ? accept_and_serve(s, err) : serve_claimed(s, err);
 }
 
 /* What was handed to us up to this moment is served, and from then on nothing is. */
@@ -213,17 +213,18 @@ serve_loop(const struct serve *s, struct err *err)
 {
     _cleanup_close_ int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     int64_t served = 0;
-    enum wake wake = WAKE_NOTHING;
+    bool end = false;
 
     if (set_up(s, epoll_fd, err) < 0)
         return -1;
     if (s->slot)
         affinity_become_idle(s->slot);
-    while (wake != WAKE_END) {
+    while (!end) {
+        unsigned wake;
         do
             wake = sleep_idle(s, epoll_fd);
-        while (wake == WAKE_NOTHING && !is_claimed(s));
-        if (wake == WAKE_END)
+        while (wake == 0 && !is_claimed(s));
+        if (wake & WAKE_END)
             break;
         int rc = on_wake(s, wake, err);
         if (rc < 0)
@@ -231,8 +232,7 @@ serve_loop(const struct serve *s, struct err *err)
         if (s->slot)
             affinity_become_idle(s->slot);
         served += rc;
-        if (sig_next(s->signal_fd) != 0 || (s->max_requests > 0 && served >= s->max_requests))
-            wake = WAKE_END;
+        end = sig_next(s->signal_fd) != 0 || (s->max_requests > 0 && served >= s->max_requests);
     }
     if (s->hand)
         leave(s);
