@@ -14,7 +14,8 @@
  * again, end the kernel.  The reason is what was done here, never what the exception is called.
  */
 
-#define GRACE_MS 1000        /* reply without idle, or idle without reply */
+#define GRACE_MS 1000        /* idle without reply */
+#define OUTPUT_GRACE_MS 3000 /* reply without idle: a gateway under a flood brings output late */
 #define AGAIN_MS 2000        /* after the first interrupt */
 #define KILL_MS 5000         /* after the first interrupt */
 #define GIVE_UP_MS 9000      /* after the first interrupt */
@@ -216,7 +217,7 @@ check_end(struct run *r)
         r->half_ms = now;
     /* Output may queue behind a reply that overtook it; nothing comes behind idle. */
     since = !s.idle && r->ch->heard_ms > r->half_ms ? r->ch->heard_ms : r->half_ms;
-    if (now - since < GRACE_MS)
+    if (now - since < (s.idle ? GRACE_MS : OUTPUT_GRACE_MS))
         return;
     r->incomplete = true;
     r->over = true;
