@@ -31,7 +31,8 @@ problem_headers(struct api_call *c, const struct err *e, int status)
         else
             http_add_header(c->x, "WWW-Authenticate", "Basic realm=\"husk\"");
     }
-    if (e->retry_after_s > 0 || status == 503 || status == 429)
+    /* All of these are of the moment: the gateway or the service is in no state to answer. */
+    if (e->retry_after_s > 0 || status == 429 || (status >= 502 && status <= 504))
         http_add_header(c->x, "Retry-After", "%d",
                         e->retry_after_s > 0 ? e->retry_after_s : RETRY_AFTER_DEFAULT_S);
     if (c->extra_name != NULL)

@@ -4,7 +4,9 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
+import threading
 import time
 
 from stack import wait_until
@@ -134,6 +136,71 @@ def test_gateway_down_and_up_again(stack, client):
     client.open("new")
     for name in ("g", "new"):
         assert client.delete(f"/v1/sessions/{name}").status == 204
+
+
+def answer_wrongly(port, answer):
+    """A gateway that sends these bytes to whoever asks, or with None nothing at all; returns how to end it."""
+    listener = socket.create_server(("127.0.0.1", port))
+    kept = []
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                peer = listener.accept()[0]
+                kept.append(peer)
+                if answer is not None:
+                    with contextlib.suppress(OSError):
+                        peer.recv(65536)
+                        peer.sendall(answer)
+                        peer.shutdown(socket.SHUT_RDWR)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+
+    def end():
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(10)
+        for one in (listener, *kept):
+            one.close()
+
+    return end
+
+
+WRONG_GATEWAYS = {
+    "html": b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 19\r\n\r\n<html>login</html>\n",
+    "not found": b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+    "forbidden": b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n",
+    "error": b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 4\r\n\r\noops",
+    "redirect": b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+    "null": b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\nnull",
+    "an id that is a path": b'HTTP/1.1 201 Created\r\nContent-Length: 16\r\n\r\n{"id":"../../x"}',
+    "no http": b"\0\1\2 SSH-2.0\r\n\r\n",
+    "silence": None,
+}
+
+
+def test_a_gateway_that_answers_wrongly_leaves_nothing_behind(stack, client):
+    client.open("w")
+    client.run("w", "x = 1")
+    stack.stop_process("gateway", signal.SIGKILL)
+    for name, answer in WRONG_GATEWAYS.items():
+        end = answer_wrongly(stack.gateway_port, answer)
+        try:
+            refused = client.post("/v1/sessions", {"session_id": "new"})
+            assert refused.status in (502, 503) and "retry-after" in refused.headers, (name, refused, refused.headers)
+            assert client.get("/v1/sessions/new").status == 404, name
+            ready = client.get("/readyz")
+            assert ready.status in (502, 503) and "retry-after" in ready.headers, (name, ready)
+            lost = client.post("/v1/sessions/w/exec", {"code": "x", "timeout": 5})
+            assert lost.status in (502, 503) or lost.json()["reason"] == "gateway_lost", (name, lost)
+            assert [s["session_id"] for s in client.get("/v1/sessions").json()["sessions"]] == ["w"], name
+        finally:
+            end()
+    stack.start_gateway()
+    wait_until(lambda: client.post("/v1/sessions/w/exec", {"code": "print(2)"}).json().get("stdout") == "2\n", 30,
+               "recovery")
+    assert client.delete("/v1/sessions/w").status == 204
+    assert stack.sql("SELECT name FROM sessions WHERE name IN ('w', 'new')") == []
 
 
 def test_gateway_dies_in_mid_cell(stack, client, session):
