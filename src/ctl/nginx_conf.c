@@ -25,6 +25,36 @@ is_proxy(const struct settings *s)
     return strcmp(s->auth, "proxy") == 0;
 }
 
+static bool
+has_cors(const struct settings *s)
+{
+    return s->cors_origins[strspn(s->cors_origins, ", \t")] != '\0';
+}
+
+/* $husk_cors_origin: what an answer of nginx's own says in Access-Control-Allow-Origin; empty:
+ * nothing. */
+static void
+put_cors(const struct settings *s, struct buf *out)
+{
+    const char *p = s->cors_origins;
+
+    if (!has_cors(s))
+        return;
+    (void)buf_puts(out, "    # Without these headers a page would not learn why nginx refused it.\n"
+                        "    map $http_origin $husk_cors_origin {\n");
+    for (p += strspn(p, ", \t"); *p != '\0'; p += strspn(p, ", \t")) {
+        size_t n = strcspn(p, ", \t");
+
+        /* The setting holds nothing that a quoted string could end with. */
+        if (n == 1 && *p == '*')
+            (void)buf_puts(out, "        default \"*\";\n");
+        else
+            (void)buf_printf(out, "        \"%.*s\" \"%.*s\";\n", (int)n, p, (int)n, p);
+        p += n;
+    }
+    (void)buf_puts(out, "    }\n\n");
+}
+
 static void
 put_head(const struct settings *s, const char *user, struct buf *out)
 {
@@ -268,8 +298,16 @@ put_problem(const struct settings *s, struct buf *out, const char *slug, int sta
                      "        location = /.husk/%s {\n"
                      "            internal;\n"
                      "            default_type application/problem+json;\n"
-                     "            add_header X-Request-Id $request_id always;\n",
+                     "            add_header X-Request-Id $request_id always;\n"
+                     "            add_header X-Content-Type-Options nosniff always;\n"
+                     "            add_header Cache-Control no-store always;\n",
                      slug);
+    if (has_cors(s))
+        (void)buf_puts(out, "            add_header Access-Control-Allow-Origin "
+                            "$husk_cors_origin always;\n"
+                            "            add_header Access-Control-Expose-Headers "
+                            "\"X-Request-Id, Retry-After, WWW-Authenticate\" always;\n"
+                            "            add_header Vary Origin always;\n");
     /* Headers of the server are inherited only where a location adds none. */
     if (is_tls(s))
         (void)buf_puts(out, "            add_header Strict-Transport-Security "
@@ -338,6 +376,7 @@ int
 nginx_conf(const struct settings *s, const char *nginx_user, struct buf *out)
 {
     put_head(s, nginx_user, out);
+    put_cors(s, out);
     put_upstreams(s, out);
     (void)buf_puts(out, "    server {\n");
     put_listen(s, out);

@@ -58,6 +58,9 @@ def check(method, target, answer):
     content = _resolve(response).get("content", {})
     if media == "application/json":
         assert media in content, f"{method} {path} {answer.status}: JSON is not in the document"
+        if method == "HEAD":
+            assert answer.body == b"", f"HEAD {path} has a body"
+            return
         _validate(content[media].get("schema", {}), answer)
 
 

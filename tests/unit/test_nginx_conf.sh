@@ -37,8 +37,17 @@ make_conf "$dir/limits.conf" SANDBOX_RATE_PER_SECOND=10 SANDBOX_CONNECTIONS_PER_
 if grep -q limit_conn "$dir/limits.conf"; then fail "a limit of 0 is no limit"; fi
 grep -q 'fastcgi_read_timeout 690s;' "$dir/plain.conf" || fail "the read timeout does not exceed the longest execution"
 
+make_conf "$dir/cors.conf" SANDBOX_CORS_ORIGINS='https://a.example, http://[::1]:3000'
+for line in '"https://a.example" "https://a.example";' '"http://[::1]:3000" "http://[::1]:3000";'; do
+    grep -qF "$line" "$dir/cors.conf" || fail "an origin is missing: $line"
+done
+make_conf "$dir/any.conf" SANDBOX_CORS_ORIGINS='*'
+grep -qF 'default "*";' "$dir/any.conf" || fail "not any origin"
+
 command -v nginx >/dev/null || { echo "SKIP: no nginx here"; exit 77; }
 takes "the plain one" "$dir/plain.conf"
+takes "origins" "$dir/cors.conf"
+takes "any origin" "$dir/any.conf"
 takes "rates, a unix socket and names" "$dir/limits.conf"
 
 # With proxy authentication it must not start before somebody said how callers are known.
