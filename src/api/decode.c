@@ -339,10 +339,6 @@ decode_time(const char *s, size_t n, int64_t *ret)
 static int
 key_scopes(json_val v, unsigned *ret, struct err *err)
 {
-    static const struct {
-        const char *name;
-        unsigned bit;
-    } known[] = {{"read", KEY_READ}, {"execute", KEY_EXECUTE}, {"admin", KEY_ADMIN}};
     const char *must = "a non-empty array of \"read\", \"execute\" and \"admin\"";
 
     *ret = 0;
@@ -350,13 +346,11 @@ key_scopes(json_val v, unsigned *ret, struct err *err)
         return bad_value(err, "scopes", must);
     for (size_t i = 0; i < json_length(v); i++) {
         const char *s = json_cstring(json_item(v, i));
-        size_t k = 0;
+        enum key_scope scope;
 
-        while (k < 3 && (s == NULL || strcmp(s, known[k].name) != 0))
-            k++;
-        if (k == 3)
+        if (s == NULL || !key_scope_find(s, strlen(s), &scope))
             return bad_value(err, "scopes", must);
-        *ret |= known[k].bit;
+        *ret |= scope;
     }
     return 0;
 }

@@ -12,6 +12,10 @@
  * database (what there is). */
 #define METRICS_MAX (256 * 1024)
 
+_Static_assert(SCORE_REASONS == EXEC_REASONS && EXEC_REASONS == REASON_ABORTED + 1 &&
+                   SESSION_STATES == SESSION_COLD + 1,
+               "every reason and state is counted");
+
 static void
 family(struct buf *out, const char *name, const char *type, const char *help)
 {
@@ -137,7 +141,7 @@ from_database(struct buf *out, const struct manager_stats *s)
                      "\nhusk_runtimes{state=\"quarantined\"} %" PRId64 "\n",
                      s->runtimes_live, s->runtimes_starting, s->runtimes_quarantined);
     family(out, "husk_history_executions", "gauge",
-           "Executions in the history that is kept, by reason.");
+           "Executions ended since the database was made, by reason.");
     for (int r = REASON_COMPLETED; r <= REASON_ABORTED; r++)
         (void)buf_printf(out, "husk_history_executions{reason=\"%s\"} %" PRId64 "\n",
                          exec_reason_name((enum exec_reason)r), s->executions_by_reason[r]);

@@ -114,12 +114,12 @@ render_key(struct json_writer *w, const struct key_info *k, const char *token)
         jw_string(w, "token", token);
     jw_string(w, "owner", k->owner);
     jw_array(w, "scopes");
-    if (k->scopes & KEY_READ)
-        jw_string(w, NULL, "read");
-    if (k->scopes & KEY_EXECUTE)
-        jw_string(w, NULL, "execute");
-    if (k->scopes & KEY_ADMIN)
-        jw_string(w, NULL, "admin");
+    for (int i = 0; i < KEY_SCOPES; i++) {
+        const char *scope;
+
+        if (k->scopes & key_scope_at(i, &scope))
+            jw_string(w, NULL, scope);
+    }
     jw_end_array(w);
     jw_string(w, "note", k->note);
     jw_time(w, "created_at", k->created_at);

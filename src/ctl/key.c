@@ -7,25 +7,18 @@
 #include "base/clock.h"
 #include "base/num.h"
 
-static const struct {
-    const char *name;
-    enum key_scope scope;
-} scopes[] = {{"read", KEY_READ}, {"execute", KEY_EXECUTE}, {"admin", KEY_ADMIN}};
-#define SCOPES (sizeof(scopes) / sizeof(scopes[0]))
-
 /* "execute", "read,admin" … */
 static int
 parse_scopes(const char *text, unsigned *ret, struct err *err)
 {
     unsigned all = 0;
     for (const char *p = text;; p++) {
-        size_t n = strcspn(p, ","), i = 0;
-        while (i < SCOPES && (strlen(scopes[i].name) != n || memcmp(scopes[i].name, p, n) != 0))
-            i++;
-        if (i == SCOPES)
+        size_t n = strcspn(p, ",");
+        enum key_scope scope;
+        if (!key_scope_find(p, n, &scope))
             return err_set(err, ERR_INVALID, "--scope is read, execute or admin, not \"%.*s\"",
                            n > 40 ? 40 : (int)n, p);
-        all |= scopes[i].scope;
+        all |= scope;
         p += n;
         if (!*p)
             break;
@@ -38,9 +31,11 @@ static void
 scopes_text(unsigned set, struct buf *out)
 {
     size_t before = out->len;
-    for (size_t i = 0; i < SCOPES; i++)
-        if (set & scopes[i].scope)
-            (void)buf_printf(out, "%s%s", out->len > before ? "," : "", scopes[i].name);
+    for (int i = 0; i < KEY_SCOPES; i++) {
+        const char *name;
+        if (set & key_scope_at(i, &name))
+            (void)buf_printf(out, "%s%s", out->len > before ? "," : "", name);
+    }
 }
 
 /* The members of a key's object. */
@@ -50,9 +45,11 @@ put_key(struct json_writer *w, const struct key_info *k)
     jw_string(w, "key_id", k->key_id);
     jw_string(w, "owner", k->owner);
     jw_array(w, "scopes");
-    for (size_t i = 0; i < SCOPES; i++)
-        if (k->scopes & scopes[i].scope)
-            jw_string(w, NULL, scopes[i].name);
+    for (int i = 0; i < KEY_SCOPES; i++) {
+        const char *name;
+        if (k->scopes & key_scope_at(i, &name))
+            jw_string(w, NULL, name);
+    }
     jw_end_array(w);
     jw_string(w, "note", k->note);
     jw_time(w, "created_at", k->created_at);

@@ -162,6 +162,21 @@ end_confirmed(struct manager *m, const struct session *s, struct err *err)
     return 1;
 }
 
+int
+no_room(const struct manager *m, bool whole_service, struct err *err)
+{
+    if (whole_service)
+        err_slug(err, ERR_UNAVAILABLE, "session_limit",
+                 "all %lld sessions of the service are in use", (long long)m->o.max_sessions);
+    else
+        err_slug(err, ERR_UNAVAILABLE, "owner_session_limit",
+                 "all %lld sessions of this owner are in use",
+                 (long long)m->o.max_sessions_per_owner);
+    if (err)
+        err->retry_after_s = RETRY_AFTER_S;
+    return -1;
+}
+
 static int
 close_candidates(struct manager *m, const int64_t *sids, int n, int64_t except_sid,
                  enum session_end why, struct err *err)

@@ -88,7 +88,12 @@ int hold_take(struct manager *m, const struct caller *c, const char *name, struc
 /* Lets go, and carries a close out that was asked for meanwhile if this was the last hold. */
 void hold_leave(struct manager *m, int64_t sid);
 
+/* How long a caller is told to wait where nobody knows. */
+#define RETRY_AFTER_S 5
+
 /* close.c */
+/* Fills err: there is no room for another runtime, of the whole service or of this owner. -1. */
+int no_room(const struct manager *m, bool whole_service, struct err *err);
 /* If nobody holds it and it is closing, carries the close out. *ret_done: it is gone now. */
 int close_if_free(struct manager *m, int64_t sid, bool *ret_done, struct err *err);
 /* If nobody holds it and it is past its TTL: closes it as expired. *ret_done as above. */

@@ -24,6 +24,29 @@
 #define TOKEN_LEN (sizeof TOKEN_PREFIX - 1 + KEY_ID_LEN + 1 + 2 * SECRET_BYTES)
 #define USE_NOTED_EVERY_MS 60000
 
+static const struct {
+    const char *name;
+    enum key_scope scope;
+} scopes[KEY_SCOPES] = {{"read", KEY_READ}, {"execute", KEY_EXECUTE}, {"admin", KEY_ADMIN}};
+
+enum key_scope
+key_scope_at(int i, const char **ret_name)
+{
+    *ret_name = scopes[i].name;
+    return scopes[i].scope;
+}
+
+int
+key_scope_find(const char *name, size_t n, enum key_scope *ret)
+{
+    for (int i = 0; i < KEY_SCOPES; i++)
+        if (strlen(scopes[i].name) == n && memcmp(scopes[i].name, name, n) == 0) {
+            *ret = scopes[i].scope;
+            return 1;
+        }
+    return 0;
+}
+
 static void
 info_of(const struct key_row *k, struct key_info *ret)
 {
@@ -39,11 +62,11 @@ info_of(const struct key_row *k, struct key_info *ret)
 }
 
 int
-manager_key_create(struct manager *m, const char *owner, unsigned scopes, int64_t expires_at,
+manager_key_create(struct manager *m, const char *owner, unsigned wanted, int64_t expires_at,
                    const char *note, char ret_token[KEY_TOKEN_SIZE], struct key_info *ret,
                    struct err *err)
 {
-    struct key_row k = {.scopes = scopes, .expires_at = expires_at, .created_at = clock_wall_ms()};
+    struct key_row k = {.scopes = wanted, .expires_at = expires_at, .created_at = clock_wall_ms()};
     char secret[2 * SECRET_BYTES + 1], token[KEY_TOKEN_SIZE];
     size_t owner_len = strlen(owner), note_len = note ? strlen(note) : 0;
 
@@ -52,7 +75,7 @@ manager_key_create(struct manager *m, const char *owner, unsigned scopes, int64_
     if (note_len >= sizeof k.note)
         return err_slug(err, ERR_INVALID, "bad_value", "a note is at most %zu bytes",
                         sizeof k.note - 1);
-    if (scopes == 0 || (scopes & ~(unsigned)(KEY_READ | KEY_EXECUTE | KEY_ADMIN)))
+    if (wanted == 0 || (wanted & ~(unsigned)(KEY_READ | KEY_EXECUTE | KEY_ADMIN)))
         return err_slug(err, ERR_INVALID, "bad_value", "scopes are read, execute and admin");
     memcpy(k.owner, owner, owner_len);
     if (note_len > 0)

@@ -109,12 +109,12 @@ int manager_restart(struct manager *m, const struct caller *c, const char *name,
 int manager_interrupt(struct manager *m, const struct caller *c, const char *name,
                       struct deadline d, bool *ret_running, struct err *err);
 
-/* Runs code in a session. Events go to the spool and to hooks->event (with the spool's sequence
- * number in manager_exec_seq()).  Returns 0 once an execution row exists and it ended, however;
- * -1 if nothing ran: session_not_found, session_busy (message: what runs since when),
- * session_closing, duplicate_request, idempotency_mismatch, gateway_unavailable, …
- * With an idempotency key seen before: 0 with ret->replayed set and nothing run; the caller then
- * answers from the spool of ret->row.eid (following it while it still runs). */
+/* Runs code in a session. Events go to the spool and to cb->event, with the spool's sequence
+ * number. Returns 0 once an execution row exists and it ended, however; -1 if nothing ran:
+ * session_not_found, session_busy (message: what runs since when), session_closing,
+ * duplicate_request, idempotency_mismatch, gateway_unavailable, … With an idempotency key seen
+ * before: 0 with ret->replayed set and nothing run; the caller then answers from the spool of
+ * ret->row.eid (following it while it still runs). */
 struct exec_outcome {
     struct execution row;
     struct execution_result result;
@@ -165,6 +165,11 @@ void manager_files_end(struct manager *m, struct file_lease *l, bool worked);
 
 /* Keys (SANDBOX_AUTH=keys). Stored as a SHA-256 only. */
 enum key_scope { KEY_READ = 1, KEY_EXECUTE = 2, KEY_ADMIN = 4 };
+#define KEY_SCOPES 3
+/* Scope number i (0 to KEY_SCOPES - 1) and its name. */
+enum key_scope key_scope_at(int i, const char **ret_name);
+/* By its name of n bytes: 1 known, 0 not. */
+int key_scope_find(const char *name, size_t n, enum key_scope *ret);
 struct key_info {
     char key_id[32];
     char owner[OWNER_MAX + 1];
@@ -189,9 +194,10 @@ int manager_ready(struct manager *m, struct deadline d, struct err *err);
 
 /* Numbers for /metrics and `huskctl status`. */
 struct manager_stats {
-    int64_t sessions[5]; /* by enum session_state */
+    int64_t sessions[SESSION_STATES]; /* by enum session_state */
     int64_t runtimes_live, runtimes_starting, runtimes_quarantined;
-    int64_t executions_by_reason[13]; /* in the history that is kept */
+    /* ended since the database was made, pruned ones too; [REASON_NONE] still running */
+    int64_t executions_by_reason[EXEC_REASONS];
     int64_t waiting_turns;
     int64_t workspaces, workspaces_kept;
     int64_t db_bytes, wal_bytes;

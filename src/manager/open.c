@@ -83,16 +83,7 @@ full(struct manager *m, const char *owner, enum session_open_outcome how, struct
 
     if (r != 0)
         return r < 0 ? -1 : 0;
-    if (how == SESSION_OPEN_FULL)
-        err_slug(err, ERR_UNAVAILABLE, "session_limit",
-                 "all %lld sessions of the service are in use", (long long)m->o.max_sessions);
-    else
-        err_slug(err, ERR_UNAVAILABLE, "owner_session_limit",
-                 "all %lld sessions of this owner are in use",
-                 (long long)m->o.max_sessions_per_owner);
-    if (err)
-        err->retry_after_s = 5;
-    return -1;
+    return no_room(m, how == SESSION_OPEN_FULL, err);
 }
 
 static int
@@ -105,7 +96,7 @@ quarantined(struct manager *m, const struct session_open_args *a, struct err *er
     err_slug(err, ERR_UNAVAILABLE, "runtime_quarantined",
              "the end of this session's earlier kernel is not confirmed yet");
     if (err)
-        err->retry_after_s = 5;
+        err->retry_after_s = RETRY_AFTER_S;
     return -1;
 }
 

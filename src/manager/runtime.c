@@ -144,17 +144,11 @@ begin_row(struct manager *m, struct session *s, struct wait *w, struct err *err)
             break;
         default:
             r = close_for_room(m, s->owner, s->sid, err);
-            if (r == 0 && how == RUNTIME_BEGIN_FULL)
-                err_slug(err, ERR_UNAVAILABLE, "session_limit",
-                         "all %lld sessions of the service are in use",
-                         (long long)m->o.max_sessions);
-            else if (r == 0)
-                err_slug(err, ERR_UNAVAILABLE, "owner_session_limit",
-                         "all %lld sessions of this owner are in use",
-                         (long long)m->o.max_sessions_per_owner);
+            if (r == 0)
+                (void)no_room(m, how == RUNTIME_BEGIN_FULL, err);
         }
         if (r == 0 && err)
-            err->retry_after_s = 5;
+            err->retry_after_s = RETRY_AFTER_S;
         if (r <= 0 || wait_step(w, err) < 0)
             return -1;
     }

@@ -28,6 +28,7 @@ enum exec_reason {
     REASON_CLIENT_GONE,
     REASON_ABORTED
 };
+#define EXEC_REASONS 13
 
 const char *exec_reason_name(enum exec_reason r); /* NULL for REASON_NONE */
 int exec_reason_parse(const char *s, enum exec_reason *ret);

@@ -3,6 +3,7 @@
 #define HUSK_STORE_SESSION_STORE_H
 
 #include "base/err.h"
+#include "model/execution.h"
 #include "model/session.h"
 #include "store/db.h"
 
@@ -171,12 +172,13 @@ int session_store_prune_history(struct db *db, int64_t ended_before, int max, st
 
 /* Numbers, one read transaction. */
 struct session_counts {
-    int64_t by_state[5];
+    int64_t by_state[SESSION_STATES];
     int64_t starting, live, quarantined; /* runtimes */
     int64_t waiting_turns;
     int64_t workspaces_used, workspaces_kept;
-    int64_t swept_at;                 /* wall ms, 0 never */
-    int64_t executions_by_reason[13]; /* ended ever, pruned ones too; [0] still running */
+    int64_t swept_at; /* wall ms, 0 never */
+    /* ended ever, those pruned since too; [REASON_NONE] still running */
+    int64_t executions_by_reason[EXEC_REASONS];
 };
 int session_store_counts(struct db *db, struct session_counts *ret, struct err *err);
 

@@ -35,7 +35,7 @@ enum slot_state {
 #define SCORE_METHODS 8
 #define SCORE_STATUS_CLASSES 6 /* 0 unused, 1xx … 5xx */
 #define SCORE_BUCKETS 14       /* of the duration histograms, the last is +Inf */
-#define SCORE_REASONS 13       /* enum exec_reason */
+#define SCORE_REASONS 13       /* EXEC_REASONS of model/execution.h */
 #define SCORE_KEPT 8           /* channels a worker keeps */
 extern const double score_bucket_s[SCORE_BUCKETS - 1];
 
