@@ -6,6 +6,7 @@ import stat
 import sys
 import threading
 import time
+from datetime import datetime, timezone
 
 from traitlets.config import Config
 
@@ -114,7 +115,12 @@ def server(c, token, port, root):
 
 def kernel_gateway(c, token, port, root):
     from kernel_gateway.gatewayapp import KernelGatewayApp
+    from kernel_gateway.services.kernels.manager import KernelGatewayIOLoopKernelManager as Manager
 
+    # Its list of kernels fails as a whole while one of them is starting: it lacks what every one
+    # gets only when it has started.
+    Manager.execution_state = "starting"
+    Manager.last_activity = datetime.now(timezone.utc)
     os.chdir(root)
     c.KernelGatewayApp.auth_token = token
     c.KernelGatewayApp.ip = "127.0.0.1"

@@ -6,6 +6,7 @@ free_port()), the gateway on a port the kernel chose.
 """
 import contextlib
 import ctypes
+import fcntl
 import grp
 import http.client
 import json
@@ -43,6 +44,28 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+GATEWAY_KINDS = {"server-2": "server", "kernel-gateway-3": "kernel-gateway"}
+
+
+def gateway_choice():
+    """The environment that picks the gateway.
+
+    HUSK_TEST_GATEWAY names one that install-gateway installs (once; hash-locked); else HUSK_GATEWAY and
+    HUSK_GATEWAY_PYTHON count, or it is Debian's jupyter-server.
+    """
+    name = os.environ.get("HUSK_TEST_GATEWAY", "")
+    if not name:
+        return {k: os.environ[k] for k in ("HUSK_GATEWAY", "HUSK_GATEWAY_PYTHON") if k in os.environ}
+    # Below /var/cache another user can reach it, which a build directory is not good for.
+    base = "/var/cache/husk/gateways" if ROOT else os.path.join(BUILD, "gateways")
+    os.makedirs(base, mode=0o755, exist_ok=True)
+    with open(os.path.join(base, name + ".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run([os.path.join(SOURCE, "deployment", "sandbox", "install-gateway"), name, os.path.join(base, name)],
+                       check=True, timeout=600, umask=0o022)
+    return {"HUSK_GATEWAY": GATEWAY_KINDS[name], "HUSK_GATEWAY_PYTHON": os.path.join(base, name, "bin", "python")}
 
 
 def _die_with_parent():
@@ -133,9 +156,7 @@ class Stack:
             "HUSK_GATEWAY_PORT": str(self.gateway_port), "HUSK_GATEWAY_STATE": self.path("g"),
             "JUPYTER_RUNTIME_DIR": self.path("k"), "HUSK_TRASH": self.path("s", "workspaces", ".trash"),
         }
-        for name in ("HUSK_GATEWAY", "HUSK_GATEWAY_PYTHON"):
-            if name in os.environ:
-                env[name] = os.environ[name]
+        env.update(gateway_choice())
         self._spawn("gateway", [self.path("sandbox", "gateway-launch.sh")], "husk-kernel", env)
         wait_until(self.gateway_answers, 60, "the gateway")
 
