@@ -199,16 +199,16 @@ send_file(struct api_call *c, struct out_file *f)
 
 /* Opens it; a folder is told how to list it. */
 static int
-open_out(struct file_call *call, struct out_file *f, struct err *err)
+open_out(struct manager *m, struct file_call *call, struct out_file *f, struct err *err)
 {
     const char *slash;
     struct file_info info;
     struct err no = ERR_INIT;
 
-    if (workspace_open_file(&call->lease.ws, call->path, call->n, &f->fd, &f->info, err) < 0) {
+    if (manager_file_open(m, &call->lease, call->path, call->n, &f->fd, &f->info, err) < 0) {
         f->fd = -1;
         if (err->slug != NULL && strcmp(err->slug, "not_a_file") == 0 &&
-            workspace_stat(&call->lease.ws, call->path, call->n, &info, &no) == 0 &&
+            manager_file_stat(m, &call->lease, call->path, call->n, &info, &no) == 0 &&
             info.type == FILE_DIRECTORY)
             return err_slug(err, ERR_INVALID, "not_a_file",
                             "this is a folder; GET /v1/sessions/%s/files?path=… lists it",
@@ -235,7 +235,7 @@ handle_file_get(struct api_call *c)
         api_problem(c, &err);
         return;
     }
-    rc = open_out(&call, &f, &err);
+    rc = open_out(c->api->o.manager, &call, &f, &err);
     if (rc == 0)
         rc = file_precondition(c, true, &f.info, f.etag, &err);
     if (rc == 0) {

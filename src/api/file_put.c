@@ -51,7 +51,8 @@ read_put(struct api_call *c, struct put *p, struct err *err)
 }
 
 static int
-receive(struct api_call *c, struct upload *u, int64_t length, struct sha256 *hash, struct err *err)
+receive(struct api_call *c, struct file_upload *u, int64_t length, struct sha256 *hash,
+        struct err *err)
 {
     struct http_exchange *x = c->x;
     _cleanup_free_ char *buf = malloc(FILE_STEP);
@@ -71,7 +72,7 @@ receive(struct api_call *c, struct upload *u, int64_t length, struct sha256 *has
                             length);
         if (hash != NULL)
             sha256_add(hash, buf, (size_t)got);
-        if (upload_write(u, buf, (size_t)got, err) < 0)
+        if (manager_upload_write(u, buf, (size_t)got, err) < 0)
             return -1;
         length -= got;
     }
@@ -80,7 +81,7 @@ receive(struct api_call *c, struct upload *u, int64_t length, struct sha256 *has
 
 /* Takes the body into an upload that nobody sees yet; the digest is checked and left in p. */
 static int
-take_body(struct api_call *c, struct upload *u, struct put *p, struct err *err)
+take_body(struct api_call *c, struct file_upload *u, struct put *p, struct err *err)
 {
     bool hashed = p->has_digest || p->want_digest;
     struct sha256 *hash = hashed ? sha256_new() : NULL;
@@ -108,8 +109,9 @@ put_file(struct api_call *c, struct file_call *f, struct put *p, bool *ret_creat
     struct file_info before;
     struct err no = ERR_INIT;
     char etag[FILE_ETAG_SIZE] = "";
-    struct upload *u;
-    bool exists = workspace_stat(&f->lease.ws, f->path, f->n, &before, &no) == 0;
+    struct manager *m = c->api->o.manager;
+    struct file_upload *u;
+    bool exists = manager_file_stat(m, &f->lease, f->path, f->n, &before, &no) == 0;
 
     if (!exists && no.code != ERR_NOT_FOUND) {
         *err = no;
@@ -118,13 +120,13 @@ put_file(struct api_call *c, struct file_call *f, struct put *p, bool *ret_creat
     if (exists)
         file_etag(&before, clock_wall_ms(), etag);
     if (file_precondition(c, exists, &before, etag, err) < 0 ||
-        upload_begin(&f->lease.ws, f->path, f->n, &u, err) < 0)
+        manager_upload_begin(m, &f->lease, f->path, f->n, &u, err) < 0)
         return -1;
     if (take_body(c, u, p, err) < 0) {
-        upload_abort(u);
+        manager_upload_abort(u);
         return -1;
     }
-    return upload_commit(u, p->mode, p->match ? &before : NULL, ret_created, ret, err);
+    return manager_upload_commit(u, p->mode, p->match ? &before : NULL, ret_created, ret, err);
 }
 
 static void

@@ -115,6 +115,21 @@ send_list(struct api_call *c, const struct file_list *l)
     api_send_json(c, 200, &body);
 }
 
+static int
+list_files(struct api_call *c, struct file_lease *lease, const struct list_query *q,
+           struct file_list *ret, struct err *err)
+{
+    struct file_query query = {.folder = buf_str(&q->folder),
+                               .folder_len = q->folder.len,
+                               .glob = q->glob,
+                               .recursive = q->recursive,
+                               .after = q->after,
+                               .after_len = q->after_len,
+                               .max_entries = (size_t)q->limit};
+
+    return manager_file_list(c->api->o.manager, lease, &query, api_promise(c, LIST_MS), ret, err);
+}
+
 void
 handle_file_list(struct api_call *c)
 {
@@ -131,8 +146,7 @@ handle_file_list(struct api_call *c)
         buf_done(&q.folder);
         return;
     }
-    rc = workspace_list(&lease.ws, buf_str(&q.folder), q.folder.len, q.glob, q.recursive, q.after,
-                        q.after_len, (size_t)q.limit, api_promise(c, LIST_MS), &list, &err);
+    rc = list_files(c, &lease, &q, &list, &err);
     manager_files_end(c->api->o.manager, &lease, false);
     if (rc < 0)
         api_problem(c, &err);
@@ -145,15 +159,16 @@ handle_file_list(struct api_call *c)
 static int
 remove_path(struct api_call *c, struct file_call *f, bool recursive, struct err *err)
 {
+    struct manager *m = c->api->o.manager;
     char etag[FILE_ETAG_SIZE];
     struct file_info info;
 
-    if (workspace_stat(&f->lease.ws, f->path, f->n, &info, err) < 0)
+    if (manager_file_stat(m, &f->lease, f->path, f->n, &info, err) < 0)
         return -1;
     file_etag(&info, clock_wall_ms(), etag);
     if (file_precondition(c, true, &info, etag, err) < 0)
         return -1;
-    return workspace_unlink(&f->lease.ws, f->path, f->n, recursive, err);
+    return manager_file_remove(m, &f->lease, f->path, f->n, recursive, err);
 }
 
 void

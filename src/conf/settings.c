@@ -52,6 +52,10 @@ reset(struct settings *s)
     }
 }
 
+/* Through a kernel a file is staged whole, and takes its time. */
+#define MAX_FILE_DIRECT (INT64_C(4) << 30)
+#define MAX_FILE_KERNEL (INT64_C(10) << 20)
+
 /* The members without a default of their own, from the others, where they are unset (negative). */
 static void
 derive(struct settings *s)
@@ -60,6 +64,8 @@ derive(struct settings *s)
         s->default_ttl_ms = s->max_ttl_ms;
     if (s->max_sessions_per_owner < 0)
         s->max_sessions_per_owner = s->max_sessions;
+    if (s->max_file_bytes < 0)
+        s->max_file_bytes = strcmp(s->transfer, "kernel") == 0 ? MAX_FILE_KERNEL : MAX_FILE_DIRECT;
     if (s->workers_exec < 0)
         s->workers_exec = s->max_sessions + 2;
 }

@@ -74,13 +74,17 @@ const struct setting setting_table[] = {
     {NULL, "SANDBOX_KEEP_CODE", SETTING_BOOL, AT(keep_code), .value = "false",
      .help = "Keep the code of every execution in the history, not only its digest."},
 
-    {"Files", "SANDBOX_MAX_FILE_BYTES", SETTING_BYTES, AT(max_file_bytes), KIB, 16 * TIB, "4GiB",
+    {"Files", "SANDBOX_MAX_FILE_BYTES", SETTING_BYTES, AT(max_file_bytes), KIB, 16 * TIB,
+     .derived = "4GiB, and 10MiB with SANDBOX_TRANSFER=kernel",
      .help = "The largest file that can be put into a session or fetched from it."},
     {NULL, "SANDBOX_MAX_INPUT_BYTES", SETTING_BYTES, AT(max_input_bytes), KIB, TIB, "25MiB",
      .help = "How much one POST /v1/exec may stage into a workspace."},
     {NULL, "SANDBOX_TRANSFER", SETTING_CHOICE, AT(transfer), .value = "direct",
-     .choices = "direct|kernel", .built = "direct",
-     .help = "How files move: direct where husk and the kernels share a file system."},
+     .choices = "direct|kernel",
+     .help = "How files move. direct: husk and the kernels share a file system, and files outlive a "
+             "kernel. kernel: for a remote gateway; they move through the kernel while it is idle, "
+             "checked by length and SHA-256, and end with it. That is proof against accidents of "
+             "the session's code, not against code that means harm in its own interpreter."},
 
     {"Gateway", "SANDBOX_GATEWAY_URL", SETTING_URL, AT(gateway_url), 8, 400,
      "http://localhost:8888",

@@ -2,9 +2,11 @@
 #include "manager/manager.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "manager/files_kernel.h"
 #include "manager/internal.h"
 #include "store/session_store.h"
 
@@ -37,7 +39,7 @@ manager_files_begin(struct manager *m, const struct caller *c, const char *name,
     if (hold_take(m, c, name, &w, &s, err) < 0)
         return -1;
     ret->ws.root_fd = -1;
-    if (open_workspace(m, s.workspace_id, &ret->ws, err) < 0) {
+    if (!m->o.transfer_kernel && open_workspace(m, s.workspace_id, &ret->ws, err) < 0) {
         hold_leave(m, s.sid);
         session_done(&s);
         return -1;
@@ -59,7 +61,8 @@ manager_files_end(struct manager *m, struct file_lease *l, bool worked)
 
     if (!held)
         return;
-    workspace_close(&l->ws);
+    if (!m->o.transfer_kernel)
+        workspace_close(&l->ws);
     /* First the row, then the lock: nobody may find it free and expired in between. */
     if (worked && session_store_touch(m->db, *held, &now, NULL, &err) < 0)
         log_warning("the session's idle clock was not set: %s", err.msg);
@@ -67,4 +70,125 @@ manager_files_end(struct manager *m, struct file_lease *l, bool worked)
     free(held);
     l->hold = NULL;
     session_done(&l->session);
+}
+
+int
+manager_file_open(struct manager *m, struct file_lease *l, const char *path, size_t n, int *ret_fd,
+                  struct file_info *ret, struct err *err)
+{
+    if (m->o.transfer_kernel)
+        return kernel_file_open(m, l->session.sid, path, n, ret_fd, ret, err);
+    return workspace_open_file(&l->ws, path, n, ret_fd, ret, err);
+}
+
+int
+manager_file_stat(struct manager *m, struct file_lease *l, const char *path, size_t n,
+                  struct file_info *ret, struct err *err)
+{
+    if (m->o.transfer_kernel)
+        return kernel_file_stat(m, l->session.sid, path, n, ret, err);
+    return workspace_stat(&l->ws, path, n, ret, err);
+}
+
+int
+manager_file_list(struct manager *m, struct file_lease *l, const struct file_query *q,
+                  struct deadline d, struct file_list *ret, struct err *err)
+{
+    if (m->o.transfer_kernel)
+        return kernel_file_list(m, l->session.sid, q, ret, err);
+    return workspace_list(&l->ws, q->folder, q->folder_len, q->glob, q->recursive, q->after,
+                          q->after_len, q->max_entries, d, ret, err);
+}
+
+int
+manager_file_remove(struct manager *m, struct file_lease *l, const char *path, size_t n,
+                    bool recursive, struct err *err)
+{
+    if (m->o.transfer_kernel)
+        return kernel_file_remove(m, l->session.sid, path, n, recursive, err);
+    return workspace_unlink(&l->ws, path, n, recursive, err);
+}
+
+struct file_upload {
+    struct manager *m;
+    struct upload *direct; /* NULL: staged, for the kernel */
+    int64_t sid;
+    char *path;
+    size_t n;
+    int fd;
+    int64_t size;
+};
+
+static void
+upload_free(struct file_upload *u)
+{
+    if (u->fd >= 0)
+        (void)close(u->fd);
+    free(u->path);
+    free(u);
+}
+
+int
+manager_upload_begin(struct manager *m, struct file_lease *l, const char *path, size_t n,
+                     struct file_upload **ret, struct err *err)
+{
+    struct file_upload *u = xcalloc(1, sizeof *u);
+    int rc;
+
+    u->m = m;
+    u->sid = l->session.sid;
+    u->path = xstrndup(path, n);
+    u->n = n;
+    u->fd = -1;
+    if (m->o.transfer_kernel)
+        rc = kernel_stage(m, &u->fd, err);
+    else
+        rc = upload_begin(&l->ws, path, n, &u->direct, err);
+    if (rc < 0) {
+        upload_free(u);
+        return -1;
+    }
+    *ret = u;
+    return 0;
+}
+
+int
+manager_upload_write(struct file_upload *u, const void *p, size_t n, struct err *err)
+{
+    if (u->direct)
+        return upload_write(u->direct, p, n, err);
+    u->size += (int64_t)n;
+    return kernel_stage_write(u->fd, p, n, err);
+}
+
+int
+manager_upload_commit(struct file_upload *u, enum upload_mode mode,
+                      const struct file_info *expected, bool *ret_created, struct file_info *ret,
+                      struct err *err)
+{
+    int rc;
+
+    if (u->direct) {
+        rc = upload_commit(u->direct, mode, expected, ret_created, ret, err);
+    } else {
+        struct file_put p = {.path = u->path,
+                             .path_len = u->n,
+                             .fd = u->fd,
+                             .size = u->size,
+                             .create = mode == UPLOAD_CREATE,
+                             .expected = expected};
+
+        rc = kernel_file_put(u->m, u->sid, &p, ret_created, ret, err);
+    }
+    upload_free(u);
+    return rc;
+}
+
+void
+manager_upload_abort(struct file_upload *u)
+{
+    if (!u)
+        return;
+    upload_abort(u->direct);
+    upload_free(u);
 }

@@ -136,6 +136,9 @@ manager_new_with(const struct manager_options *o, struct sandbox *sb, struct man
     struct manager *m = xcalloc(1, sizeof *m);
 
     m->o = *o;
+    /* Files that end with their kernel are not kept for a session of the same name. */
+    if (m->o.transfer_kernel)
+        m->o.workspace_retention_ms = -1;
     m->lock_fd = -1;
     /* Measured at start-up already: a sweep that runs once a process would never do it else. */
     m->usage_checked_ms = INT64_MIN / 2;

@@ -34,6 +34,8 @@ struct manager_options {
     int64_t start_timeout_ms;
     bool keep_code;
     bool gateway_shared;
+    bool transfer_kernel;   /* files live in and move through the kernels, not in workspaces_dir */
+    int64_t max_file_bytes; /* with transfer_kernel: the largest file that is fetched */
     /* How many exec workers are free just now, for the rule on waiting; NULL: always enough. */
     int (*free_exec_workers)(void *ctx);
     /* A deadline this process promises to meet (the master kills it 5 s later); NULL allowed. */
@@ -155,13 +157,34 @@ int manager_execution_settle(struct manager *m, struct execution *e, struct err 
 /* File work: a hold on the session for as long as the lease lives. end() counts as work when
  * `worked`. A session in state cold serves files too. */
 struct file_lease {
-    struct workspace ws;
+    struct workspace ws; /* none with transfer_kernel */
     struct session session;
     void *hold; /* private */
 };
 int manager_files_begin(struct manager *m, const struct caller *c, const char *name,
                         struct file_lease *ret, struct err *err);
 void manager_files_end(struct manager *m, struct file_lease *l, bool worked);
+
+/* The calls of workspace/workspace.h on a leased session's files, with their errors.  With
+ * transfer_kernel they go through the session's runtime, and these are added: session_busy, those
+ * of making a runtime, transfer_failed, file_too_large (fetching). Paths are checked ones. */
+int manager_file_open(struct manager *m, struct file_lease *l, const char *path, size_t n,
+                      int *ret_fd, struct file_info *ret, struct err *err);
+int manager_file_stat(struct manager *m, struct file_lease *l, const char *path, size_t n,
+                      struct file_info *ret, struct err *err);
+int manager_file_list(struct manager *m, struct file_lease *l, const struct file_query *q,
+                      struct deadline d, struct file_list *ret, struct err *err);
+int manager_file_remove(struct manager *m, struct file_lease *l, const char *path, size_t n,
+                        bool recursive, struct err *err);
+/* An upload ends with the lease at the latest; commit frees it in any case. */
+struct file_upload;
+int manager_upload_begin(struct manager *m, struct file_lease *l, const char *path, size_t n,
+                         struct file_upload **ret, struct err *err);
+int manager_upload_write(struct file_upload *u, const void *p, size_t n, struct err *err);
+int manager_upload_commit(struct file_upload *u, enum upload_mode mode,
+                          const struct file_info *expected, bool *ret_created,
+                          struct file_info *ret, struct err *err);
+void manager_upload_abort(struct file_upload *u); /* NULL is fine */
 
 /* Keys (SANDBOX_AUTH=keys). Stored as a SHA-256 only. */
 enum key_scope { KEY_READ = 1, KEY_EXECUTE = 2, KEY_ADMIN = 4 };

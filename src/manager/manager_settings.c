@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "manager/manager_settings.h"
 
+#include <string.h>
+
 void
 manager_options_of(const struct settings *s, struct manager_paths *paths,
                    struct manager_options *ret)
@@ -37,5 +39,7 @@ manager_options_of(const struct settings *s, struct manager_paths *paths,
         .start_timeout_ms = s->start_timeout_ms,
         .keep_code = s->keep_code,
         .gateway_shared = s->gateway_shared,
+        .transfer_kernel = strcmp(s->transfer, "kernel") == 0,
+        .max_file_bytes = s->max_file_bytes,
     };
 }

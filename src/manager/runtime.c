@@ -61,6 +61,8 @@ bind_workspace(struct manager *m, struct sandbox *sb, const struct session *s,
     struct runtime_ref ref = {made->handle, made->kernel_session};
     char dir[PATH_MAX];
 
+    if (m->o.transfer_kernel)
+        return sb->ops->bind(sb, &ref, NULL, d, err);
     if (workspace_dir(m->o.workspaces_dir, s->workspace_id, dir, sizeof dir) < 0)
         return err_set(err, ERR_INTERNAL, "the workspaces' path is too long");
     return sb->ops->bind(sb, &ref, dir, d, err);
@@ -77,7 +79,8 @@ runtime_start(struct manager *m, const struct session *s, struct runtime_made *m
     *ret_uncertain = false;
     memset(made, 0, sizeof *made);
     if (manager_backend(m, s->backend, &sb, err) < 0 ||
-        workspace_create(m->o.workspaces_dir, s->workspace_id, NULL, err) < 0)
+        (!m->o.transfer_kernel &&
+         workspace_create(m->o.workspaces_dir, s->workspace_id, NULL, err) < 0))
         return -1;
     manager_promise(m, m->o.start_timeout_ms + m->o.sandbox.http_timeout_ms * 2);
     if (sb->ops->open(sb, made, d, err) < 0) {

@@ -110,6 +110,9 @@ static const struct problem table[] = {
      "The kernel gateway answered with something unexpected. Nothing ran."},
     {"start_failed", 502, "Kernel did not start",
      "The gateway could not start a kernel. Nothing is left behind; try again later."},
+    {"transfer_failed", 502, "Transfer failed",
+     "The session's kernel did not move the file whole, or something in the session has changed "
+     "what moves it. Nothing was taken for the file; try again, or restart the session."},
     {"worker_lost", 502, "Worker lost",
      "The worker that served the request is gone, and what it did is not known. Look the execution "
      "up by its request id before repeating it."},

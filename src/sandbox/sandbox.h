@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "model/execution.h"
 #include "model/session.h"
+#include "workspace/workspace.h"
 
 #include <poll.h>
 #include <stdbool.h>
@@ -59,6 +60,27 @@ struct exec_hooks {
     int (*extra_fd)(void *ctx, struct pollfd *ret);
 };
 
+/* A file on its way into a runtime. */
+struct file_put {
+    const char *path; /* checked */
+    size_t path_len;
+    int fd; /* its bytes, from offset 0 on */
+    int64_t size;
+    bool create;                      /* fail if something is there */
+    const struct file_info *expected; /* what must be there still; NULL: anything */
+};
+
+/* What to list: see workspace_list(). */
+struct file_query {
+    const char *folder;
+    size_t folder_len;
+    const char *glob;
+    bool recursive;
+    const char *after;
+    size_t after_len;
+    size_t max_entries;
+};
+
 enum alive { ALIVE_YES, ALIVE_NO, ALIVE_UNKNOWN };
 
 typedef int (*sandbox_list_cb)(void *ctx, const char *handle); /* non-zero stops */
@@ -69,7 +91,8 @@ struct sandbox_ops {
     /* Starts a runtime and waits until it answers. On failure nothing is left behind, or
      * ERR_UNCERTAIN with ret->handle filled: then the caller quarantines that handle. */
     int (*open)(struct sandbox *sb, struct runtime_made *ret, struct deadline d, struct err *err);
-    /* Silently makes `dir` its working directory (first in sys.path stays ""). ERR_CONFLICT slug
+    /* Silently makes `dir` its working directory (first in sys.path stays ""); NULL: one of its
+     * own, which ends with it and which the file operations below work in. ERR_CONFLICT slug
      * "runtime_gone" if the runtime is gone or not the one named. */
     int (*bind)(struct sandbox *sb, const struct runtime_ref *rt, const char *dir,
                 struct deadline d, struct err *err);
@@ -90,6 +113,23 @@ struct sandbox_ops {
                 struct err *err);
     /* Can the backend be used? ERR_UNAVAILABLE says why not. */
     int (*ping)(struct sandbox *sb, struct deadline d, struct err *err);
+    /* Files of a runtime that was bound to a directory of its own; all NULL where the backend has
+     * no such thing. For an idle runtime only: they wait for what runs there. Errors as those of
+     * the same calls in workspace/workspace.h, and "runtime_gone", "gateway_unavailable",
+     * ERR_TIMEOUT, and ERR_UNAVAILABLE "transfer_failed": what came does not fit together, and
+     * nothing was taken for the file. */
+    int (*put_file)(struct sandbox *sb, const struct runtime_ref *rt, const struct file_put *p,
+                    bool *ret_created, struct file_info *ret, struct deadline d, struct err *err);
+    /* Appends the bytes to fd; ERR_LIMIT "file_too_large" over max_bytes. */
+    int (*get_file)(struct sandbox *sb, const struct runtime_ref *rt, const char *path, size_t n,
+                    int64_t max_bytes, int fd, struct file_info *ret, struct deadline d,
+                    struct err *err);
+    int (*stat_path)(struct sandbox *sb, const struct runtime_ref *rt, const char *path, size_t n,
+                     struct file_info *ret, struct deadline d, struct err *err);
+    int (*list_files)(struct sandbox *sb, const struct runtime_ref *rt, const struct file_query *q,
+                      struct file_list *ret, struct deadline d, struct err *err);
+    int (*remove_path)(struct sandbox *sb, const struct runtime_ref *rt, const char *path, size_t n,
+                       bool recursive, struct deadline d, struct err *err);
     /* Kept channels while the process idles: fills up to max pollfds, returns how many. */
     int (*idle_fds)(struct sandbox *sb, struct pollfd *fds, int max);
     /* Services them (answers pings, drains, closes what ended or idled too long); call when one is

@@ -83,6 +83,20 @@ t_defaults_are_those_of_the_design(void **state)
 }
 
 static void
+t_files_through_a_kernel_are_smaller_unless_said(void **state)
+{
+    (void)state;
+    struct settings s;
+    struct err err = ERR_INIT;
+    assert_int_equal(load("SANDBOX_TRANSFER=kernel\n", &s, &err), 0);
+    assert_int_equal(s.max_file_bytes, 10 << 20);
+    settings_done(&s);
+    assert_int_equal(load("SANDBOX_TRANSFER=kernel\nSANDBOX_MAX_FILE_BYTES=1MiB\n", &s, &err), 0);
+    assert_int_equal(s.max_file_bytes, 1 << 20);
+    settings_done(&s);
+}
+
+static void
 t_lines_are_read_as_environment_files_are(void **state)
 {
     (void)state;
@@ -121,7 +135,7 @@ t_what_is_wrong_is_named_with_its_line(void **state)
     refused("SANDBOX_KEEP_CODE=maybe", "true or false");
     refused("SANDBOX_AUTH=nobody", "keys|proxy|none");
     refused("SANDBOX_ISOLATION=host", "\"host\" is not built yet");
-    refused("SANDBOX_TRANSFER=kernel", "not built yet");
+    refused("SANDBOX_TRANSFER=pigeon", "direct|kernel");
     refused("SANDBOX_STATE_DIR=var", "absolute");
     refused("SANDBOX_STATE_DIR=/a;b", "may hold");
     refused("SANDBOX_STATE_DIR=/a$b", "may hold");
@@ -289,6 +303,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(t_defaults_are_those_of_the_design),
+        cmocka_unit_test(t_files_through_a_kernel_are_smaller_unless_said),
         cmocka_unit_test(t_lines_are_read_as_environment_files_are),
         cmocka_unit_test(t_what_is_wrong_is_named_with_its_line),
         cmocka_unit_test(t_a_secret_is_in_no_message_and_no_dump),

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "sandbox/jupyter/transfer.h"
 
 #define CLEAN_UP_MS 8000 /* to end a kernel that did not come up, whatever the deadline said */
 #define STARTS_MAX 2
@@ -160,6 +161,11 @@ static const struct sandbox_ops OPS = {.name = "jupyter",
                                        .alive = op_alive,
                                        .list = op_list,
                                        .ping = op_ping,
+                                       .put_file = transfer_put,
+                                       .get_file = transfer_get,
+                                       .stat_path = transfer_stat,
+                                       .list_files = transfer_list,
+                                       .remove_path = transfer_remove,
                                        .idle_fds = op_idle_fds,
                                        .idle = op_idle,
                                        .forget = op_forget,

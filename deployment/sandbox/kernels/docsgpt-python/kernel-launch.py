@@ -14,6 +14,7 @@ import resource
 import shutil
 import signal
 import sys
+import tempfile
 import time
 
 PR_SET_PDEATHSIG = 1
@@ -137,7 +138,7 @@ class Workspaces:
             print("kernel-launch:", e, file=sys.stderr)
 
 
-def supervise(kernel, workspaces, home):
+def supervise(kernel, workspaces, temporary):
     while True:
         info = signal.sigtimedwait(WAITED, LOOK_SECONDS)
         if info is None:
@@ -149,7 +150,8 @@ def supervise(kernel, workspaces, home):
             if code is None:
                 continue
             sweep()
-            shutil.rmtree(home, ignore_errors=True)
+            for path in temporary:
+                shutil.rmtree(path, ignore_errors=True)
             end_as(code)
         else:
             # The polite way out is the protocol's shutdown request; after it this is the end.
@@ -202,7 +204,9 @@ def start_supervisor(connection_file, shim_pid):
         finally:
             os._exit(127)
     workspaces = Workspaces(os.environ.get("HUSK_TRASH"), os.path.join(runtime, "seen"))
-    supervise(kernel, workspaces, home)
+    # With SANDBOX_TRANSFER=kernel a session's files are in a folder of the kernel's, named after it.
+    own = os.path.join(tempfile.gettempdir(), "husk-" + name.removeprefix("kernel-"))
+    supervise(kernel, workspaces, (home, own))
 
 
 def main():
