@@ -87,7 +87,7 @@ put_head(const struct settings *s, const char *user, struct buf *out)
                         "\"$husk_line\" '\n"
                         "                    '$status $body_bytes_sent $request_time "
                         "$upstream_response_time';\n"
-                        "    access_log access.log husk;\n\n");
+                        "    access_log access.log husk buffer=32k flush=1s;\n\n");
     /* Behind a unix socket stands another front end: its clients are not one. */
     (void)buf_puts(out, "    map $remote_addr $husk_client {\n"
                         "        unix: \"\";\n"

@@ -34,6 +34,7 @@ struct fcgi {
     char request_id[HTTP_REQUEST_ID_MAX + 1];
     char client_request_id[HTTP_REQUEST_ID_MAX + 1];
     struct fcgi_output out;
+    const struct http_exchange *x; /* the one under way */
 };
 
 int
@@ -173,7 +174,8 @@ write_all(void *ctx, const void *p, size_t n, struct deadline d)
     struct fcgi *f = ctx;
     int64_t left = deadline_left_ms(d);
 
-    return fcgi_output_all(&f->out, p, n, left < f->io_timeout_ms ? left : f->io_timeout_ms);
+    return fcgi_output_all(&f->out, p, n, f->x->last,
+                           left < f->io_timeout_ms ? left : f->io_timeout_ms);
 }
 
 static int64_t
@@ -326,8 +328,27 @@ fcgi_read(struct fcgi *f, int fd, int64_t io_timeout_ms, struct http_exchange *x
         return 0;
     fcgi_output_init(&f->out, f->r.ipcFd, f->r.requestId);
     http_exchange_init(x, &carrier, f);
+    f->x = x;
     parse_request(f, &x->req, err);
     return 1;
+}
+
+/*
+ * Has the front end sent all it will?  Its last record most often lies in libfcgi's buffer already.
+ * Then the connection can be closed at once: what was sent stays readable.
+ */
+static bool
+request_is_over(struct fcgi *f)
+{
+    sigset_t old;
+
+    if (f->body_left != 0 && f->body_left != INT64_MAX)
+        return false;
+    set_timeout(f->r.ipcFd, SO_RCVTIMEO, 0);
+    hold_signals(&old);
+    int c = FCGX_GetChar(f->r.in);
+    release_signals(&old);
+    return c == EOF && FCGX_GetError(f->r.in) == 0;
 }
 
 /*
@@ -353,7 +374,7 @@ fcgi_finish(struct fcgi *f, struct http_exchange *x)
     /* Nothing was sent: a plain close, which the front end turns into a 502. */
     if (x->head_sent && !x->broken && fcgi_output_flush(&f->out, f->io_timeout_ms) == 0) {
         http_ending(x);
-        if (fcgi_output_end(&f->out, f->io_timeout_ms) == 0)
+        if (fcgi_output_end(&f->out, f->io_timeout_ms) == 0 && !request_is_over(f))
             linger(f);
     }
     drop(f);

@@ -17,7 +17,7 @@ fcgi_output_init(struct fcgi_output *o, int fd, int request_id)
 {
     o->fd = fd;
     o->request_id = request_id;
-    o->gone = false;
+    o->gone = o->ended = false;
     o->pending = o->pending_at = 0;
 }
 
@@ -67,33 +67,49 @@ flush_rest(struct fcgi_output *o)
     return 1;
 }
 
-/* Sends one record: 1 it is on its way (perhaps in part kept), 0 nothing of it went, -1 gone. */
-static int
-send_record(struct fcgi_output *o, int type, const void *p, size_t n)
+static void
+make_end(const struct fcgi_output *o, unsigned char end[FCGI_END_BYTES])
 {
-    unsigned char h[FCGI_HEADER_BYTES];
-    struct iovec iov[2] = {{h, sizeof(h)}, {(void *)p, n}};
+    memset(end, 0, FCGI_END_BYTES); /* status 0, FCGI_REQUEST_COMPLETE */
+    make_header(o, end, RECORD_STDOUT, 0);
+    make_header(o, end + FCGI_HEADER_BYTES, RECORD_END_REQUEST,
+                FCGI_END_BYTES - 2 * FCGI_HEADER_BYTES);
+}
 
-    make_header(o, h, type, n);
-    ssize_t sent = send_now(o, iov, n > 0 ? 2 : 1);
+/* Keeps what was not sent of the pieces. */
+static void
+keep_rest(struct fcgi_output *o, const struct iovec *iov, size_t n_iov, size_t sent)
+{
+    o->pending = o->pending_at = 0;
+    for (size_t i = 0; i < n_iov; i++) {
+        size_t skip = sent < iov[i].iov_len ? sent : iov[i].iov_len;
+        memcpy(o->rest + o->pending, (const char *)iov[i].iov_base + skip, iov[i].iov_len - skip);
+        o->pending += iov[i].iov_len - skip;
+        sent -= skip;
+    }
+}
+
+/* Sends one record of the answer, the last with the end behind it: 1 it is on its way (perhaps in
+ * part kept), 0 nothing of it went, -1 gone. */
+static int
+send_record(struct fcgi_output *o, const void *p, size_t n, bool last)
+{
+    unsigned char h[FCGI_HEADER_BYTES], end[FCGI_END_BYTES];
+    struct iovec iov[3] = {{h, sizeof(h)}, {(void *)p, n}, {end, sizeof(end)}};
+    size_t n_iov = last ? 3 : 2;
+
+    make_header(o, h, RECORD_STDOUT, n);
+    make_end(o, end);
+    ssize_t sent = send_now(o, iov, n_iov);
     if (sent <= 0)
         return (int)sent;
-    size_t done = (size_t)sent, head = 0;
-    if (done < sizeof(h)) {
-        head = sizeof(h) - done;
-        memcpy(o->rest, h + done, head);
-        done = sizeof(h);
-    }
-    size_t body = n - (done - sizeof(h));
-    if (body > 0)
-        memcpy(o->rest + head, (const char *)p + (n - body), body);
-    o->pending = head + body;
-    o->pending_at = 0;
+    keep_rest(o, iov, n_iov, (size_t)sent);
+    o->ended = last;
     return 1;
 }
 
-int64_t
-fcgi_output_some(struct fcgi_output *o, const void *p, size_t n)
+static int64_t
+send_some(struct fcgi_output *o, const void *p, size_t n, bool last)
 {
     const char *at = p;
     size_t taken = 0;
@@ -107,7 +123,7 @@ fcgi_output_some(struct fcgi_output *o, const void *p, size_t n)
         if (rc == 0)
             break;
         size_t step = n - taken < FCGI_RECORD_BYTES ? n - taken : FCGI_RECORD_BYTES;
-        rc = send_record(o, RECORD_STDOUT, at + taken, step);
+        rc = send_record(o, at + taken, step, last && taken + step == n);
         if (rc < 0)
             return -1;
         if (rc == 0)
@@ -115,6 +131,12 @@ fcgi_output_some(struct fcgi_output *o, const void *p, size_t n)
         taken += step;
     }
     return (int64_t)taken;
+}
+
+int64_t
+fcgi_output_some(struct fcgi_output *o, const void *p, size_t n)
+{
+    return send_some(o, p, n, false);
 }
 
 /* Waits until the socket takes more: 0, or -1 when the peer went or the time is over. */
@@ -135,14 +157,14 @@ wait_writable(struct fcgi_output *o, struct deadline d)
 }
 
 int
-fcgi_output_all(struct fcgi_output *o, const void *p, size_t n, int64_t stall_ms)
+fcgi_output_all(struct fcgi_output *o, const void *p, size_t n, bool last, int64_t stall_ms)
 {
     const char *at = p;
     struct deadline d = deadline_in(stall_ms);
 
     while (n > 0) {
         size_t before = o->pending;
-        int64_t taken = fcgi_output_some(o, at, n);
+        int64_t taken = send_some(o, at, n, last);
         if (taken < 0)
             return -1;
         at += taken;
@@ -175,16 +197,13 @@ fcgi_output_flush(struct fcgi_output *o, int64_t stall_ms)
 int
 fcgi_output_end(struct fcgi_output *o, int64_t stall_ms)
 {
-    static const unsigned char complete[8]; /* status 0, FCGI_REQUEST_COMPLETE */
-    unsigned char both[FCGI_HEADER_BYTES * 2 + sizeof(complete)];
-
     if (o->gone || fcgi_output_flush(o, stall_ms) < 0)
         return -1;
-    make_header(o, both, RECORD_STDOUT, 0);
-    make_header(o, both + FCGI_HEADER_BYTES, RECORD_END_REQUEST, sizeof(complete));
-    memcpy(both + sizeof(both) - sizeof(complete), complete, sizeof(complete));
-    memcpy(o->rest, both, sizeof(both));
-    o->pending = sizeof(both);
+    if (o->ended)
+        return 0;
+    make_end(o, o->rest);
+    o->pending = FCGI_END_BYTES;
+    o->ended = true;
     return fcgi_output_flush(o, stall_ms);
 }
 

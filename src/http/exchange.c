@@ -108,12 +108,13 @@ http_add_header(struct http_exchange *x, const char *name, const char *fmt, ...)
 }
 
 static int
-send_bytes(struct http_exchange *x, const void *p, size_t n)
+send_bytes(struct http_exchange *x, const void *p, size_t n, bool whole)
 {
     const char *at = p;
 
     while (n > 0 && !x->broken) {
         size_t step = n < HTTP_WRITE_STEP ? n : HTTP_WRITE_STEP;
+        x->last = whole && step == n;
         if (x->carrier->write(x->carrier_ctx, at, step, deadline_in(HTTP_STALL_MS)) < 0) {
             x->broken = true;
             break;
@@ -154,7 +155,8 @@ send_head(struct http_exchange *x, int status, const char *content_type, int64_t
     bool small = n <= HTTP_SMALL_BODY && buf_append(&out, body, n) == 0;
     if (small && whole)
         http_ending(x);
-    if (send_bytes(x, out.data, out.len) < 0 || (!small && send_bytes(x, body, n) < 0))
+    if (send_bytes(x, out.data, out.len, small && whole) < 0 ||
+        (!small && send_bytes(x, body, n, whole) < 0))
         return -1;
     x->sent += (int64_t)n;
     return 0;
@@ -183,7 +185,7 @@ http_write(struct http_exchange *x, const void *p, size_t n)
 {
     if (x->req.method == HTTP_HEAD)
         return x->broken ? -1 : 0;
-    if (send_bytes(x, p, n) < 0)
+    if (send_bytes(x, p, n, false) < 0)
         return -1;
     x->sent += (int64_t)n;
     return 0;

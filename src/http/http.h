@@ -99,6 +99,7 @@ struct http_exchange {
     int status;         /* 0 until set */
     struct buf headers; /* "Name: value\r\n" lines */
     bool head_sent;
+    bool last;    /* what the carrier is given now ends the answer: it may send its end with it */
     bool broken;  /* the peer is gone; nothing more can be sent */
     int64_t sent; /* body bytes, for the log */
 };
