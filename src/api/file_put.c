@@ -6,7 +6,11 @@
 #include <string.h>
 
 #include "api/render.h"
+#include "base/clock.h"
 #include "json/writer.h"
+
+#define UPLOAD_GRACE_MS 20000 /* before an upload's speed counts */
+#define UPLOAD_BYTES_A_MS 1   /* what it must reach on the average from then on */
 
 /* What the request says of the file it brings. */
 struct put {
@@ -50,12 +54,23 @@ read_put(struct api_call *c, struct put *p, struct err *err)
     return 0;
 }
 
+/* Until when more has to have come: an upload holds a worker of which there are few, and a handful
+ * of clients that trickle must not hold them all. */
+static struct deadline
+patience(struct deadline budget, int64_t began_ms, int64_t received)
+{
+    struct deadline d = {began_ms + UPLOAD_GRACE_MS + received / UPLOAD_BYTES_A_MS};
+
+    return deadline_min(budget, d);
+}
+
 static int
 receive(struct api_call *c, struct file_upload *u, int64_t length, struct sha256 *hash,
         struct err *err)
 {
     struct http_exchange *x = c->x;
     _cleanup_free_ char *buf = malloc(FILE_STEP);
+    int64_t began_ms = clock_mono_ms(), received = 0;
 
     if (buf == NULL)
         return err_set(err, ERR_NOMEM, "no memory for an upload");
@@ -64,17 +79,19 @@ receive(struct api_call *c, struct file_upload *u, int64_t length, struct sha256
         int64_t got;
 
         api_renew(c);
-        got = x->carrier->read(x->carrier_ctx, buf, step, x->budget);
+        struct deadline until = patience(x->budget, began_ms, received);
+        got = x->carrier->read(x->carrier_ctx, buf, step, until);
         if (got <= 0)
-            return err_slug(err, ERR_ABORTED, "body_incomplete",
-                            "the upload ended %" PRId64
-                            " bytes before its Content-Length; nothing was changed",
-                            length);
+            return err_slug(
+                err, ERR_ABORTED, "body_incomplete",
+                "the upload %s %" PRId64 " bytes before its Content-Length; nothing was changed",
+                deadline_passed(until) ? "came too slowly and was given up" : "ended", length);
         if (hash != NULL)
             sha256_add(hash, buf, (size_t)got);
         if (manager_upload_write(u, buf, (size_t)got, err) < 0)
             return -1;
         length -= got;
+        received += got;
     }
     return 0;
 }

@@ -152,6 +152,26 @@ def test_a_cut_upload_changes_nothing(client, session):
     assert client.run(session, "import os; print(os.listdir('.'))")["stdout"] == "['f']\n"
 
 
+def test_uploads_that_trickle_do_not_hold_all_workers(client, session):
+    client.put(f"/v1/sessions/{session}/files/f", b"here")
+    slow = []
+    try:
+        for i in range(10):  # more than there are workers for files
+            peer = socket.socket(socket.AF_UNIX)
+            slow.append(peer)
+            peer.connect(client.socket_path)
+            peer.sendall(f"PUT /v1/sessions/{session}/files/slow{i} HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n"
+                         f"Authorization: Bearer {client.key}\r\n\r\nabc".encode())
+        time.sleep(0.5)
+        began = time.monotonic()
+        assert client.get(f"/v1/sessions/{session}/files/f").body == b"here"
+        assert time.monotonic() - began < 35
+    finally:
+        for peer in slow:
+            peer.close()
+    assert [f["path"] for f in client.get(f"/v1/sessions/{session}/files").json()["files"]] == ["f"]
+
+
 def test_chunked_uploads_arrive_whole_or_are_refused(client, session):
     body = os.urandom(300_000)
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(body[i:i + 9999]), body[i:i + 9999]) for i in range(0, len(body), 9999)) + b"0\r\n\r\n"
