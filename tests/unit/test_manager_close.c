@@ -121,6 +121,12 @@ test_busy_one_is_deferred(void **state)
                      1);
 }
 
+static bool
+one_waits(struct fixture *x)
+{
+    return fixture_sql(x, "SELECT count(*) FROM turns") == 1;
+}
+
 static void
 test_waiters_are_refused_when_it_closes(void **state)
 {
@@ -128,10 +134,10 @@ test_waiters_are_refused_when_it_closes(void **state)
     char out[64];
 
     (void)state;
-    a = fixture_spawn(&f, "exec", "s", "sleep 800");
+    a = fixture_spawn(&f, "exec", "s", "sleep 3000");
     assert_true(fixture_until(one_runs, &f));
     b = fixture_spawn(&f, "exec", "s", "print 1");
-    (void)poll(NULL, 0, 200);
+    assert_true(fixture_until(one_waits, &f));
     assert_null(fixture_close(&f, f.m, "s", NULL));
     assert_int_equal(fixture_wait(&b, out, sizeof out), 1);
     assert_string_equal(out, "error session_closing\n");

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
+#include "manager/internal.h"
+
 static struct fixture f;
 
 static int
@@ -84,23 +87,31 @@ test_files_are_found_after_expiry_and_gone_after_close(void **state)
     assert_false(has("a.txt"));
 }
 
+static bool
+is_held(struct fixture *x)
+{
+    return lock_is_held(x->m->lock_fd, fixture_sql(x, "SELECT sid FROM sessions")) == 1;
+}
+
 static void
 test_a_transfer_keeps_the_session(void **state)
 {
-    struct child c = fixture_spawn(&f, "files", "s", "1800");
+    struct child c;
     struct sweep_report r;
     struct session s = {0};
     struct err err = ERR_INIT;
 
     (void)state;
-    (void)poll(NULL, 0, 1400);
+    (void)fixture_sql(&f, "UPDATE sessions SET ttl_ms = 60000");
+    c = fixture_spawn(&f, "files", "s", "1500");
+    assert_true(fixture_until(is_held, &f));
+    (void)fixture_sql(&f, "UPDATE sessions SET last_work_boot_ms = 0, ttl_ms = 20000");
     assert_int_equal(manager_sweep(f.m, deadline_in(5000), &r, &err), 0);
     assert_int_equal(r.expired, 0);
     assert_int_equal(manager_get(f.m, &f.ann, "s", false, &s, &err), 0);
     session_done(&s);
     assert_int_equal(fixture_wait(&c, NULL, 0), 0);
     /* The whole TTL from the end of the transfer on. */
-    (void)poll(NULL, 0, 500);
     assert_null(fixture_exec(&f, f.m, "s", "print 1", NULL));
 }
 

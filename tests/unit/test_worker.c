@@ -265,15 +265,18 @@ t_finishes_its_request(void **state)
 {
     const char *const params[] = {"REQUEST_METHOD=POST", "REQUEST_URI=/v1/sessions",
                                   "CONTENT_LENGTH=2", "CONTENT_TYPE=application/json", NULL};
+    struct scoreboard *b = NULL;
+    struct err err = ERR_INIT;
     struct fcgi_client c;
 
     (void)state;
     configure("SANDBOX_AUTH=none\n");
-    start_worker(NULL);
+    assert_int_equal(scoreboard_create(w.board, 1, &b, &err), 0);
+    start_worker("0");
     assert_int_equal(fcgi_client_connect(&c, w.sock), 0);
     assert_int_equal(fcgi_client_begin(&c, params), 0);
     assert_int_equal(fcgi_client_body(&c, "{", 1, 0), 0);
-    (void)poll(NULL, 0, 200);
+    wait_state(scoreboard_slot(b, 0), SLOT_WORKING);
     assert_int_equal(kill(w.pid, SIGTERM), 0);
     (void)poll(NULL, 0, 100);
     assert_int_equal(fcgi_client_body(&c, "}", 1, 0), 0);
@@ -283,6 +286,7 @@ t_finishes_its_request(void **state)
     assert_int_equal(fcgi_client_status(&c), 503);
     fcgi_client_close(&c);
     assert_int_equal(wait_exit(), 0);
+    scoreboard_free(b);
 }
 
 static void
