@@ -10,6 +10,8 @@
 
 /* A passwd entry's strings; longer ones are refused by getpwnam_r with ERANGE. */
 #define PRIV_ENTRY_MAX 16384
+/* The same of a group, whose members stand in it. */
+#define PRIV_GROUP_MAX (1024 * 1024)
 
 int
 priv_lookup(const char *user, struct priv_ids *ret, struct err *err)
@@ -29,6 +31,21 @@ priv_lookup(const char *user, struct priv_ids *ret, struct err *err)
         return err_set(err, ERR_LIMIT, "the user \"%s\" is in more than %d groups", user, room);
     ret->n_groups = n;
     return 0;
+}
+
+int
+priv_lookup_group(const char *group, gid_t *ret, struct err *err)
+{
+    _cleanup_free_ char *text = xcalloc(1, PRIV_GROUP_MAX);
+    struct group entry, *found = NULL;
+    int r = getgrnam_r(group, &entry, text, PRIV_GROUP_MAX, &found);
+
+    if (!found && r != 0 && r != ENOENT && r != ESRCH)
+        return err_sys(err, ERR_UNAVAILABLE, r, "cannot look up the group \"%s\"", group);
+    if (!found)
+        return 0;
+    *ret = entry.gr_gid;
+    return 1;
 }
 
 int

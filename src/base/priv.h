@@ -16,6 +16,9 @@ struct priv_ids {
 /* Looks a user and its groups up. ERR_NOT_FOUND names it. */
 int priv_lookup(const char *user, struct priv_ids *ret, struct err *err);
 
+/* A group's id by its name: 1 found, 0 there is none, -1 it cannot be looked up. */
+int priv_lookup_group(const char *group, gid_t *ret, struct err *err);
+
 /* gid, groups, uid for good, then proves that root cannot be had back. Does nothing when already
  * running as that uid. */
 int priv_drop(const struct priv_ids *ids, struct err *err);

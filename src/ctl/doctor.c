@@ -3,7 +3,6 @@
 #include "ctl/ctl.h"
 
 #include <errno.h>
-#include <grp.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
@@ -96,6 +95,7 @@ check_users(struct doctor *d)
 {
     const struct settings *s = &d->c->settings;
     struct priv_ids ids;
+    gid_t gid;
     struct err err = ERR_INIT;
     if (s->user[0]) {
         if (priv_lookup(s->user, &ids, &err) < 0)
@@ -103,7 +103,7 @@ check_users(struct doctor *d)
         else
             report(d, "ok", NULL, "user: %s (uid %d)", s->user, (int)ids.uid);
     }
-    if (s->group[0] && !getgrnam(s->group))
+    if (s->group[0] && priv_lookup_group(s->group, &gid, NULL) != 1)
         report(d, "FAIL", "make the group with nginx's user in it, or set SANDBOX_GROUP",
                "SANDBOX_GROUP: there is no group %s", s->group);
 }

@@ -36,7 +36,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,8 +46,7 @@ static int
 find_user(struct master *m, struct err *err)
 {
     const struct settings *s = &m->settings;
-    struct group entry, *found = NULL;
-    _cleanup_free_ char *text = xcalloc(1, 65536);
+    int r;
 
     if (geteuid() != 0 || !s->user[0])
         return 0;
@@ -58,10 +56,11 @@ find_user(struct master *m, struct err *err)
     m->socket_gid = m->ids.gid;
     if (!s->group[0])
         return 0;
-    (void)getgrnam_r(s->group, &entry, text, 65536, &found);
-    if (!found)
+    r = priv_lookup_group(s->group, &m->socket_gid, err);
+    if (r < 0)
+        return err_wrap(err, "SANDBOX_GROUP");
+    if (r == 0)
         return err_set(err, ERR_NOT_FOUND, "SANDBOX_GROUP: there is no group \"%s\"", s->group);
-    m->socket_gid = entry.gr_gid;
     return 0;
 }
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,11 +10,12 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/priv.h"
 #include "workspace/acl.h"
 #include "workspace/beneath.h"
 #include "workspace/removal.h"
 
-#define FILES_GROUP "husk-files"
+#define FILES_GROUP "husk-files" /* which worker and kernel share */
 #define TRASH ".trash"
 #define ID_NAME_SIZE 17
 
@@ -35,19 +35,6 @@ open_base(const char *base_dir, struct err *err)
     return fd;
 }
 
-/* The group that worker and kernel share; 1 found, 0 there is none. */
-static int
-files_group(gid_t *ret)
-{
-    char strings[4096];
-    struct group g, *found = NULL;
-
-    if (getgrnam_r(FILES_GROUP, &g, strings, sizeof(strings), &found) != 0 || !found)
-        return 0;
-    *ret = found->gr_gid;
-    return 1;
-}
-
 /* Where the group is there but not ours to give (a developer's own run on a machine that has Husk
  * installed), worker and kernel are one user, and 0770 does. */
 static int
@@ -55,7 +42,7 @@ share_with_group(int fd, struct err *err)
 {
     gid_t gid;
 
-    if (files_group(&gid) == 0 || fchown(fd, (uid_t)-1, gid) < 0) {
+    if (priv_lookup_group(FILES_GROUP, &gid, NULL) <= 0 || fchown(fd, (uid_t)-1, gid) < 0) {
         if (fchmod(fd, 0770) < 0)
             return err_sys(err, ERR_INTERNAL, errno, "the mode of a workspace");
         return 0;

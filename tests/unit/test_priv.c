@@ -24,6 +24,19 @@ lookup(void **state)
 }
 
 static void
+lookup_of_a_group(void **state)
+{
+    (void)state;
+    struct err err = ERR_INIT;
+    gid_t gid = 12345;
+
+    assert_int_equal(priv_lookup_group("no-such-group-here", &gid, &err), 0);
+    assert_int_equal(gid, 12345);
+    assert_int_equal(priv_lookup_group("root", &gid, &err), 1);
+    assert_int_equal(gid, 0);
+}
+
+static void
 dropping_to_oneself_is_nothing(void **state)
 {
     (void)state;
@@ -74,6 +87,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lookup),
+        cmocka_unit_test(lookup_of_a_group),
         cmocka_unit_test(dropping_to_oneself_is_nothing),
         cmocka_unit_test(root_is_gone_for_good),
     };
