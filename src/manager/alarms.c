@@ -41,7 +41,7 @@ struct watched {
 static void
 watched_read(const char *path, struct watched *ret)
 {
-    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    _cleanup_close_ int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
 
     if (fd < 0 || fd_read_all(fd, ret, sizeof(*ret)) < 0 || ret->magic != WATCH_MAGIC)
         memset(ret, 0, sizeof(*ret));
