@@ -204,7 +204,8 @@ run_doctor(struct ctl *c, struct err *err)
     }
     check_file(&d);
     check_directory(&d, "state", c->settings.state_dir);
-    check_directory(&d, "workspaces", settings_path(&c->settings, "workspaces", path));
+    if (strcmp(c->settings.transfer, "direct") == 0)
+        check_directory(&d, "workspaces", settings_path(&c->settings, "workspaces", path));
     check_directory(&d, "runtime", c->settings.runtime_dir);
     check_users(&d);
     check_database(&d);

@@ -2,6 +2,7 @@
 #include "ctl/ctl.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,17 +105,21 @@ run_show(struct ctl *c, struct err *err)
         (void)buf_putc(&c->out, '\n');
     } else {
         char created[CLOCK_RFC3339_SIZE], worked[CLOCK_RFC3339_SIZE], expires[CLOCK_RFC3339_SIZE];
+        char workspace[SETTINGS_PATH_MAX + 20] = "in the kernel";
+        if (strcmp(c->settings.transfer, "direct") == 0)
+            (void)snprintf(workspace, sizeof workspace, "%s/%016" PRIx64, c->paths.workspaces,
+                           s.workspace_id);
         (void)buf_printf(&c->out,
                          "session:    %s\nowner:      %s\nstate:      %s\nbackend:    %s\n"
                          "kernel:     %s (generation %" PRId64 ")\nttl:        %.3f s\n"
                          "created:    %s\nlast work:  %s\nexpires:    %s\nruns:       %s\n"
-                         "workspace:  %s/%016" PRIx64 "\nlabels:     %s\n",
+                         "workspace:  %s\nlabels:     %s\n",
                          s.name, s.owner, session_state_name(s.state), s.backend,
                          s.handle[0] ? s.handle : "none", s.generation, (double)s.ttl_ms / 1000,
                          ctl_time(s.created_at, created), ctl_time(s.last_work_at, worked),
                          ctl_time(s.expires_at, expires),
-                         s.busy_execution[0] ? s.busy_execution : "nothing", c->paths.workspaces,
-                         s.workspace_id, s.labels ? s.labels : "{}");
+                         s.busy_execution[0] ? s.busy_execution : "nothing", workspace,
+                         s.labels ? s.labels : "{}");
     }
     session_done(&s);
     return 0;

@@ -253,3 +253,7 @@ def test_a_folder_that_was_removed_is_made_again(client, session):
     client.run(session, "import os, shutil; shutil.rmtree(os.path.dirname(os.getcwd()))")
     assert client.put(url(session, "a"), b"x").status == 201
     assert client.get(url(session, "a")).body == b"x"
+
+
+def test_the_operator_is_told_where_files_are(stack, client, session):
+    assert "workspace:  in the kernel\n" in stack.ctl("session", "show", "--owner", "tester", session)
