@@ -126,6 +126,8 @@ set_up(struct master *m, struct err *err)
 
     m->pid = getpid();
     m->generation = 1;
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        m->serving[kind] = 1; /* there is no other yet */
     if (programs_find(m, err) < 0 || find_user(m, err) < 0 || make_runtime_dir(m, err) < 0 ||
         take_pid_file(m, err) < 0)
         return -1;

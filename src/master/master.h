@@ -57,7 +57,8 @@ struct master {
     struct throttle throttles[KIND_COUNT];
     char worker[PATH_MAX], reaper[PATH_MAX];
     int64_t generation;
-    int64_t announced; /* the last generation that was ready as a whole */
+    int64_t serving[KIND_COUNT]; /* the last of which all were ready; at first 1 */
+    int64_t announced;           /* the last generation that was ready as a whole */
     bool stopping;
 };
 

@@ -58,7 +58,10 @@ count(const struct master *m, int kind, int64_t *ret_there, int64_t *ret_ready)
     }
 }
 
-/* A request may take as long as the longest execution; nothing takes longer than this. */
+/* Ends the children of a kind that are neither of the present generation nor of that which serves
+ * until the present one is ready: a reload may come before the last one's children were, and those
+ * would hold their slots for ever. A request may take as long as the longest execution; nothing
+ * takes longer than this. */
 static void
 retire(struct master *m, int kind)
 {
@@ -67,7 +70,8 @@ retire(struct master *m, int kind)
     for (int i = 0; i < m->n_children; i++) {
         struct child *c = &m->children[i];
 
-        if (c->pid != 0 && c->kind == kind && c->generation != m->generation && !c->ending)
+        if (c->pid != 0 && c->kind == kind && c->generation != m->generation &&
+            c->generation != m->serving[kind] && !c->ending)
             child_end(c, deadline_in(s->max_exec_timeout_ms + s->drain_timeout_ms));
     }
 }
@@ -117,9 +121,10 @@ supervise(struct master *m)
         if (there < want)
             next = deadline_min(next, m->throttles[kind].not_before);
         if (ready >= want)
-            retire(m, kind);
+            m->serving[kind] = m->generation;
         else
             complete = false;
+        retire(m, kind);
     }
     if (complete)
         announce(m);

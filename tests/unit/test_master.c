@@ -336,6 +336,21 @@ reload_loses_nothing(void **state)
     stop(f);
 }
 
+/* Reloads that come before the last one's workers are ready: those it started are in the way. */
+static void
+reloads_in_a_row_end_in_the_last(void **state)
+{
+    struct fixture *f = *state;
+
+    start(f);
+    for (int i = 0; i < 150; i++) {
+        assert_int_equal(kill(f->master, SIGHUP), 0);
+        (void)poll(NULL, 0, 3);
+    }
+    await_notice(f, "READY=1"); /* the last one's, since none is left to come */
+    stop(f);
+}
+
 static void
 bad_settings_are_refused_at_reload(void **state)
 {
@@ -454,6 +469,7 @@ main(void)
         WITH_MASTER(crashed_worker_is_replaced),
         WITH_MASTER(crash_loop_is_throttled),
         WITH_MASTER(reload_loses_nothing),
+        WITH_MASTER(reloads_in_a_row_end_in_the_last),
         WITH_MASTER(bad_settings_are_refused_at_reload),
         WITH_MASTER(drain_finishes_requests_but_not_for_ever),
         WITH_MASTER(second_term_kills_at_once),
