@@ -412,32 +412,45 @@ text_add(struct text *t, const char *p, size_t n)
     }
 }
 
+/* Bytes before the first whole character of the tail, which begins at `start` of its ring. */
+static size_t
+tail_skip(const struct text *t, size_t start)
+{
+    char first[8];
+    size_t n = t->tail_len < sizeof(first) ? t->tail_len : sizeof(first);
+
+    for (size_t i = 0; i < n; i++)
+        first[i] = t->tail[(start + i) % t->tail_len];
+    return utf8_next(first, n, 0);
+}
+
+/* Head and tail are joined in the head's own memory: they are as large as all that is kept. */
 char *
 text_take(struct text *t, size_t *ret_len, bool *ret_cut)
 {
-    _cleanup_buf_ struct buf out = BUF_INIT(t->max + TEXT_MARKER_MAX);
-    _cleanup_buf_ struct buf tail = BUF_INIT(t->max);
-    size_t from = 0, head_len, start;
+    size_t from = 0, start;
     char *p = NULL;
 
     keep_line(t);
+    _cleanup_buf_ struct buf out = t->head;
+    buf_init(&t->head, t->head.max);
+    out.max = t->max + TEXT_MARKER_MAX;
     start = t->tail_len < t->tail_cap ? 0 : t->tail_pos % (t->tail_cap ? t->tail_cap : 1);
-    if (t->tail_len > 0) {
-        (void)buf_append(&tail, t->tail + start, t->tail_len - start);
-        (void)buf_append(&tail, t->tail, start);
-    }
-    head_len = t->head.len;
     *ret_cut = t->left_out > 0;
     if (*ret_cut) {
-        head_len = utf8_cut(buf_str(&t->head), head_len);
-        from = utf8_next(buf_str(&tail), tail.len, 0);
-        t->left_out += t->head.len - head_len + from;
-    }
-    (void)buf_append(&out, buf_str(&t->head), head_len);
-    if (*ret_cut)
+        size_t head_len = utf8_cut(buf_str(&out), out.len);
+        from = t->tail_len > 0 ? tail_skip(t, start) : 0;
+        t->left_out += out.len - head_len + from;
+        out.len = head_len;
         (void)buf_printf(&out, "\n… [%" PRIu64 " bytes left out] …\n", t->left_out);
-    (void)buf_append(&out, buf_str(&tail) + from, tail.len - from);
-    if (!out.failed && !tail.failed)
+    }
+    if (start + from < t->tail_len)
+        (void)buf_append(&out, t->tail + start + from, t->tail_len - start - from);
+    if (start > 0) {
+        size_t wrapped = start + from > t->tail_len ? start + from - t->tail_len : 0;
+        (void)buf_append(&out, t->tail + wrapped, start - wrapped);
+    }
+    if (!out.failed)
         p = buf_steal(&out, ret_len);
     text_done(t);
     return p;
