@@ -137,3 +137,20 @@ def test_idempotent_repeats_join_the_run_still_going(client, session):
     assert [r.status for r in results] == [200] * 3, results
     assert {r.json()["stdout"] for r in results} == {"once\n"} and len({r.json()["execution_id"] for r in results}) == 1
     assert len(client.get(f"/v1/sessions/{session}/executions").json()["executions"]) == 1
+
+
+def test_followers_leave_workers_for_files(client, session):
+    client.put(f"/v1/sessions/{session}/files/f", b"x")
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        run = pool.submit(client.run, session, "import time; time.sleep(6); print('end')")
+        row = wait_until(lambda: client.get(f"/v1/sessions/{session}/executions").json()["executions"], 10, "the row")[0]
+        path = f"/v1/executions/{row['execution_id']}/events"
+        following = [pool.submit(client.get, path, headers={"Accept": "text/event-stream"}, check=False) for _ in range(9)]
+        time.sleep(1)
+        assert client.get(f"/v1/sessions/{session}/files/f").body == b"x"
+        assert not run.done()
+        answers = [f.result() for f in following]
+        assert run.result()["stdout"] == "end\n"
+    refused = [a for a in answers if a.status != 200]
+    assert len(refused) >= 2 and {(a.code, a.headers["retry-after"]) for a in refused} == {("no_worker", "2")}
+    assert all(a.body.count(b"event: result") == 1 for a in answers if a.status == 200) and len(answers) > len(refused)
