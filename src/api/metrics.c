@@ -140,6 +140,7 @@ from_database(struct buf *out, const struct manager_stats *s)
                      "\nhusk_runtimes{state=\"starting\"} %" PRId64
                      "\nhusk_runtimes{state=\"quarantined\"} %" PRId64 "\n",
                      s->runtimes_live, s->runtimes_starting, s->runtimes_quarantined);
+    gauge(out, "husk_pool_runtimes", "Runtimes that wait for a session.", s->runtimes_pooled);
     family(out, "husk_history_executions", "gauge",
            "Executions ended since the database was made, by reason.");
     for (int r = REASON_COMPLETED; r <= REASON_ABORTED; r++)

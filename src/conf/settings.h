@@ -23,6 +23,7 @@ struct settings {
     char *backend;
     int64_t default_ttl_ms, max_ttl_ms, reap_interval_ms;
     int64_t max_sessions, max_sessions_per_owner;
+    int64_t pool_size, pool_max_age_ms;
     int64_t turn_waiters, turn_wait_ms;
     int64_t workspace_retention_ms, workspaces_max_bytes, history_retention_ms;
     /* executions */

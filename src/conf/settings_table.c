@@ -38,6 +38,11 @@ const struct setting setting_table[] = {
              "included."},
     {NULL, "SANDBOX_MAX_SESSIONS_PER_OWNER", SETTING_INT, AT(max_sessions_per_owner), 1, 10000,
      .derived = "SANDBOX_MAX_SESSIONS", .help = "The same for one owner."},
+    {NULL, "SANDBOX_POOL_SIZE", SETTING_INT, AT(pool_size), 0, 64, "2",
+     .help = "How many kernels are started before a session wants them, beyond "
+             "SANDBOX_MAX_SESSIONS; 0: none."},
+    {NULL, "SANDBOX_POOL_MAX_AGE", SETTING_DURATION, AT(pool_max_age_ms), SECOND, 30 * DAY, "1h",
+     .help = "A kernel that has waited longer than this for a session is replaced by a fresh one."},
     {NULL, "SANDBOX_TURN_WAITERS", SETTING_INT, AT(turn_waiters), 0, 64, "2",
      .help = "How many executions may wait for their turn in one session; others are answered 409 "
              "session_busy at once."},

@@ -100,6 +100,8 @@ print_json(struct ctl *c, struct scoreboard *b, const struct manager_stats *m,
     jw_i64(&w, "starting", m->runtimes_starting);
     jw_i64(&w, "quarantined", m->runtimes_quarantined);
     jw_i64(&w, "max", c->settings.max_sessions);
+    jw_i64(&w, "pooled", m->runtimes_pooled);
+    jw_i64(&w, "pool_size", c->settings.pool_size);
     jw_end_object(&w);
     jw_i64(&w, "waiting_turns", m->waiting_turns);
     jw_object(&w, "workspaces");
@@ -137,15 +139,16 @@ print_text(struct ctl *c, struct scoreboard *b, const struct manager_stats *m, c
     for (int s = SESSION_OPENING; s <= SESSION_COLD; s++)
         (void)buf_printf(&c->out, " %s %" PRId64, session_state_name((enum session_state)s),
                          m->sessions[s]);
-    (void)buf_printf(&c->out,
-                     "\nkernels:    live %" PRId64 " starting %" PRId64 " quarantined %" PRId64
-                     " (at most %" PRId64 ")\nwaiting:    %" PRId64
-                     " for their turn\nworkspaces: %" PRId64 ", %" PRId64
-                     " of them kept after their session\ndatabase:   %" PRId64
-                     " bytes, write-ahead log %" PRId64 "\nlast sweep: %s\n",
-                     m->runtimes_live, m->runtimes_starting, m->runtimes_quarantined,
-                     c->settings.max_sessions, m->waiting_turns, m->workspaces, m->workspaces_kept,
-                     m->db_bytes, m->wal_bytes, ctl_time(m->last_sweep_at, at));
+    (void)buf_printf(
+        &c->out,
+        "\nkernels:    live %" PRId64 " starting %" PRId64 " quarantined %" PRId64
+        " (at most %" PRId64 ")\npool:       %" PRId64 " of %" PRId64
+        " wait for a session\nwaiting:    %" PRId64 " for their turn\nworkspaces: %" PRId64
+        ", %" PRId64 " of them kept after their session\ndatabase:   %" PRId64
+        " bytes, write-ahead log %" PRId64 "\nlast sweep: %s\n",
+        m->runtimes_live, m->runtimes_starting, m->runtimes_quarantined, c->settings.max_sessions,
+        m->runtimes_pooled, c->settings.pool_size, m->waiting_turns, m->workspaces,
+        m->workspaces_kept, m->db_bytes, m->wal_bytes, ctl_time(m->last_sweep_at, at));
     if (!b) {
         (void)buf_printf(&c->out, "workers:    none are running (%s)\n", why);
         return;

@@ -18,6 +18,7 @@
  *   0              the sweep: one at a time
  *   sid            the session is in use (shared) or being opened or closed (exclusive)
  *   sid | 2^62     the turn to execute in it
+ *   2^62           the pool is being filled: one start at a time (no sid is 0)
  *   lock_id | 2^62 a waiter for a turn is alive (lock_id is as random as a sid)
  * All of a process's locks belong to its one descriptor and end with it.
  *
@@ -26,6 +27,7 @@
  */
 #define LOCK_SWEEP 0
 #define LOCK_HIGH (INT64_C(1) << 62)
+#define LOCK_POOL LOCK_HIGH
 
 #define BACKENDS_MAX 4
 
@@ -43,6 +45,8 @@ struct manager {
     int n_backends;
     int64_t usage_checked_ms; /* monotonic; when the sweep last measured the workspaces */
     int64_t optimized_ms;     /* monotonic; when it last ran the planner's upkeep */
+    int64_t pool_next_ms;     /* monotonic; not before may the pool's next start be tried */
+    int64_t pool_pause_ms;    /* how long the last failure made it wait, 0 none */
 };
 
 /* manager.c */
@@ -110,8 +114,8 @@ bool runtime_end(struct manager *m, const char *backend, const char *handle);
 /* Tries once to end the quarantined runtimes of an owner's session name. 1 none is left, 0 some. */
 int runtime_settle_quarantined(struct manager *m, const char *owner, const char *name,
                                struct err *err);
-/* Starts a runtime for a row in state starting and binds it to the session's workspace. On failure
- * ret_uncertain is set when made->handle may be alive and must be quarantined. */
+/* Claims or starts a runtime for a row in state starting and binds it to the session's workspace.
+ * On failure ret_uncertain is set when made->handle may be alive and must be quarantined. */
 int runtime_start(struct manager *m, const struct session *s, struct runtime_made *made,
                   bool *ret_uncertain, struct err *err);
 /* A new runtime for a session without one; the caller has its turn. *s is read anew. */
@@ -119,6 +123,14 @@ int runtime_make(struct manager *m, struct session *s, struct wait *w, struct er
 /* Its runtime is lost or given up: ended, dropped; `lost` as in runtime_drop_args. *s is read anew.
  */
 int runtime_replace_begin(struct manager *m, struct session *s, int lost, struct err *err);
+
+/* pool.c */
+/* A kernel of the pool for a session's row in state starting, which names it from then on. 1 *ret
+ * is to be bound, 0 there is none, -1. */
+int pool_claim(struct manager *m, const struct session *s, struct runtime_made *ret,
+               struct err *err);
+/* Ends those of the pool that died, grew old, are of another kind or too many. */
+void pool_check(struct manager *m, struct deadline d, struct sweep_report *r);
 
 /* turn.c */
 struct turn {

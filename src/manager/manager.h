@@ -20,6 +20,8 @@
  */
 struct manager;
 
+#define POOL_MAX 64 /* kernels in the warm pool */
+
 struct manager_options {
     const char *db_path, *workspaces_dir, *spool_dir, *lock_path; /* borrowed for its life */
     const char *alarms_path; /* a file the sweep keeps; NULL: no watch over the database */
@@ -27,6 +29,7 @@ struct manager_options {
     struct sandbox_options sandbox;
     int64_t default_ttl_ms, max_ttl_ms;
     int64_t max_sessions, max_sessions_per_owner;
+    int64_t pool_size, pool_max_age_ms; /* at most POOL_MAX */
     int64_t turn_waiters, turn_wait_ms;
     int64_t workspace_retention_ms, workspaces_max_bytes, history_retention_ms;
     int64_t exec_timeout_ms, max_exec_timeout_ms;
@@ -219,6 +222,7 @@ int manager_ready(struct manager *m, struct deadline d, struct err *err);
 struct manager_stats {
     int64_t sessions[SESSION_STATES]; /* by enum session_state */
     int64_t runtimes_live, runtimes_starting, runtimes_quarantined;
+    int64_t runtimes_pooled; /* which no session has yet */
     /* ended since the database was made, pruned ones too; [REASON_NONE] still running */
     int64_t executions_by_reason[EXEC_REASONS];
     int64_t waiting_turns;
@@ -239,9 +243,14 @@ int manager_alarms(struct manager *m, struct alarm ret[MANAGER_ALARMS_MAX], stru
 struct sweep_report {
     bool ran;
     int expired, closed, aborted, orphans, quarantine_tried, quarantine_ended, opening_undone,
-        workspaces_removed, spools_removed, history_removed;
+        workspaces_removed, spools_removed, history_removed, pool_ended;
 };
 int manager_sweep(struct manager *m, struct deadline d, struct sweep_report *ret, struct err *err);
+
+/* Starts one kernel for the pool if one is wanted: fewer than pool_size wait, nobody's start is
+ * under way, no other process is at it, and the last failure is long enough ago. The sweep takes
+ * out what died or grew old. *ret_started: call again, there may be more to do. */
+int manager_refill(struct manager *m, struct deadline d, bool *ret_started, struct err *err);
 
 /* Between requests: kept channels. */
 int manager_idle_fds(struct manager *m, struct pollfd *fds, int max);

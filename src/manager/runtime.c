@@ -10,6 +10,7 @@
 #include "workspace/workspace.h"
 
 #define QUARANTINED_PER_NAME 4
+#define POOL_TRIES 3 /* after so many of the pool that do not answer one is started */
 
 bool
 runtime_end(struct manager *m, const char *backend, const char *handle)
@@ -68,6 +69,34 @@ bind_workspace(struct manager *m, struct sandbox *sb, const struct session *s,
     return sb->ops->bind(sb, &ref, dir, d, err);
 }
 
+/* One of the pool, bound. 1 done, 0 none that works, all ended that were tried; -1. */
+static int
+from_pool(struct manager *m, struct sandbox *sb, const struct session *s, struct runtime_made *made,
+          struct deadline all, bool *ret_uncertain, struct err *err)
+{
+    for (int i = 0; i < POOL_TRIES; i++) {
+        /* One that hangs must leave time for a start. */
+        struct deadline d = deadline_min(all, deadline_in(m->o.start_timeout_ms / 6));
+        struct err why = ERR_INIT;
+        int r = pool_claim(m, s, made, err);
+        bool dead;
+
+        if (r <= 0)
+            return r;
+        if (bind_workspace(m, sb, s, made, d, &why) == 0)
+            return 1;
+        log_warning("pooled kernel %s is of no use: %s", made->handle, why.msg);
+        dead = why.code == ERR_TIMEOUT || (why.slug && strcmp(why.slug, "runtime_gone") == 0);
+        *ret_uncertain = !runtime_end(m, s->backend, made->handle);
+        if (*ret_uncertain || !dead) {
+            if (err)
+                *err = why;
+            return -1;
+        }
+    }
+    return 0;
+}
+
 int
 runtime_start(struct manager *m, const struct session *s, struct runtime_made *made,
               bool *ret_uncertain, struct err *err)
@@ -82,6 +111,10 @@ runtime_start(struct manager *m, const struct session *s, struct runtime_made *m
         (!m->o.transfer_kernel &&
          workspace_create(m->o.workspaces_dir, s->workspace_id, NULL, err) < 0))
         return -1;
+    manager_promise(m, m->o.start_timeout_ms + m->o.sandbox.http_timeout_ms * 2);
+    r = from_pool(m, sb, s, made, d, ret_uncertain, err);
+    if (r != 0)
+        return r < 0 ? -1 : 0;
     manager_promise(m, m->o.start_timeout_ms + m->o.sandbox.http_timeout_ms * 2);
     if (sb->ops->open(sb, made, d, err) < 0) {
         *ret_uncertain = err && err->code == ERR_UNCERTAIN && made->handle[0];

@@ -19,6 +19,7 @@ manager_stats(struct manager *m, struct manager_stats *ret, struct err *err)
     ret->runtimes_live = c.live;
     ret->runtimes_starting = c.starting;
     ret->runtimes_quarantined = c.quarantined;
+    ret->runtimes_pooled = c.pooled;
     ret->waiting_turns = c.waiting_turns;
     ret->workspaces = c.workspaces_used + c.workspaces_kept;
     ret->workspaces_kept = c.workspaces_kept;

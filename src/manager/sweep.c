@@ -131,6 +131,7 @@ manager_sweep(struct manager *m, struct deadline d, struct sweep_report *ret, st
     ret->opening_undone = in_state(m, SESSION_OPENING, close_dead_open, d);
     leavings(m, ret);
     upkeep_runtimes(m, d, ret);
+    pool_check(m, d, ret);
     upkeep_storage(m, d, ret);
     now = manager_now(m);
     if (session_store_set_clock(m->db, &now, &cerr) < 0)

@@ -23,7 +23,7 @@
 
 static const char usage[] =
     "Usage: husk-reaper [--config FILE] [--once | --interval SECONDS]\n"
-    "Ends idle sessions and removes what nobody needs any more.\n"
+    "Ends idle sessions, removes what nobody needs any more and fills the pool of kernels.\n"
     "\n"
     "      --config FILE       settings (default: the file named by HUSK_CONFIG, else\n"
     "                          " PROGRAM_CONFIG "); the environment overrides them\n"
@@ -49,6 +49,7 @@ log_report(const struct sweep_report *r)
         {"workspaces_removed", r->workspaces_removed},
         {"spools_removed", r->spools_removed},
         {"history_removed", r->history_removed},
+        {"pool_ended", r->pool_ended},
     };
     struct buf line = BUF_INIT(1024);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -72,6 +73,28 @@ sweep(struct manager *m)
     return 0;
 }
 
+/* Starts at most one kernel for the pool; true: there may be more to start. */
+static bool
+refill(struct manager *m)
+{
+    struct err err = ERR_INIT;
+    bool started = false;
+    if (manager_refill(m, deadline_in(SWEEP_MS), &started, &err) < 0)
+        log_warning("no kernel for the pool: %s", err.msg);
+    return started;
+}
+
+static int
+sweep_once(struct manager *m)
+{
+    struct deadline d = deadline_in(SWEEP_MS);
+    if (sweep(m) < 0)
+        return EXIT_FAILURE;
+    while (refill(m) && !deadline_passed(d))
+        continue;
+    return EXIT_SUCCESS;
+}
+
 /* Until SIGTERM or SIGINT; one that comes during a pass ends it after that pass. */
 static void
 sweep_for_ever(struct manager *m, int64_t interval_ms, int signals)
@@ -79,13 +102,15 @@ sweep_for_ever(struct manager *m, int64_t interval_ms, int signals)
     for (;;) {
         (void)sweep(m);
         struct deadline next = deadline_in(interval_ms);
-        while (!deadline_passed(next)) {
+        bool filling = true; /* the pool, as far as the time until the next pass goes */
+        do {
             struct pollfd fd = {.fd = signals, .events = POLLIN};
-            if (poll(&fd, 1, deadline_poll_ms(next, 60000)) < 0 && errno != EINTR)
+            filling = filling && refill(m);
+            if (poll(&fd, 1, filling ? 0 : deadline_poll_ms(next, 60000)) < 0 && errno != EINTR)
                 return;
             if (sig_next(signals))
                 return;
-        }
+        } while (!deadline_passed(next));
     }
 }
 
@@ -110,7 +135,7 @@ run(const char *config, bool once, int64_t interval_ms)
     if (manager_new(&o, &m, &err) < 0) {
         log_error("%s", err.msg);
     } else if (once) {
-        rc = sweep(m) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+        rc = sweep_once(m);
     } else {
         if (interval_ms <= 0)
             interval_ms = s.reap_interval_ms;

@@ -89,7 +89,7 @@ int runtime_store_ended(struct db *db, int64_t rid, struct err *err);
 int runtime_store_retry_later(struct db *db, int64_t rid, const struct db_now *now,
                               struct err *err);
 
-/* Does any row know this handle? 1 or 0. */
+/* Does any row know this handle, of a session or of the pool? 1 or 0. */
 int runtime_store_knows(struct db *db, const char *handle, struct err *err);
 
 /* The backend has these handles and no row knows them (checked again inside): rows new to orphans

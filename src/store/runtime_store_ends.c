@@ -102,8 +102,10 @@ runtime_store_knows(struct db *db, const char *handle, struct err *err)
 {
     int64_t one;
 
-    return sql_int(db, &one, err, "SELECT 1 FROM runtimes WHERE handle = ?1 AND ?1 <> ''", "t",
-                   handle);
+    return sql_int(db, &one, err,
+                   "SELECT 1 FROM runtimes WHERE handle = ?1 AND ?1 <> ''"
+                   " UNION ALL SELECT 1 FROM pool WHERE handle = ?1",
+                   "t", handle);
 }
 
 struct orphans {
@@ -132,7 +134,8 @@ orphans_tx(struct db *db, void *ctx, struct err *err)
             return -1;
     if (sql_run(db, err,
                 "DELETE FROM orphans WHERE backend = ?1 AND (last_seen_boot_ms <> ?2"
-                " OR EXISTS (SELECT 1 FROM runtimes r WHERE r.handle = orphans.handle))",
+                " OR EXISTS (SELECT 1 FROM runtimes r WHERE r.handle = orphans.handle)"
+                " OR EXISTS (SELECT 1 FROM pool p WHERE p.handle = orphans.handle))",
                 "ti", o->backend, o->now->boot_ms) < 0)
         return -1;
     for (r = sql_first(db, &s, err,

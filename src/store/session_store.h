@@ -174,6 +174,7 @@ int session_store_prune_history(struct db *db, int64_t ended_before, int max, st
 struct session_counts {
     int64_t by_state[SESSION_STATES];
     int64_t starting, live, quarantined; /* runtimes */
+    int64_t pooled;                      /* and those that no session has */
     int64_t waiting_turns;
     int64_t workspaces_used, workspaces_kept;
     int64_t swept_at; /* wall ms, 0 never */

@@ -153,7 +153,8 @@ counts_tx(struct db *db, void *ctx, struct err *err)
                   " (SELECT count(*) FROM workspaces WHERE state = 'used'),"
                   " (SELECT count(*) FROM workspaces WHERE state = 'kept'),"
                   " coalesce((SELECT swept_at FROM clock), 0),"
-                  " (SELECT count(*) FROM executions WHERE reason IS NULL)",
+                  " (SELECT count(*) FROM executions WHERE reason IS NULL),"
+                  " (SELECT count(*) FROM pool)",
                   "") <= 0)
         return -1;
     c->starting = sqlite3_column_int64(s, 0);
@@ -164,6 +165,7 @@ counts_tx(struct db *db, void *ctx, struct err *err)
     c->workspaces_kept = sqlite3_column_int64(s, 5);
     c->swept_at = sqlite3_column_int64(s, 6);
     c->executions_by_reason[REASON_NONE] = sqlite3_column_int64(s, 7);
+    c->pooled = sqlite3_column_int64(s, 8);
     return 0;
 }
 

@@ -91,6 +91,7 @@ class Stack:
             "SANDBOX_GATEWAY_AUTH_TOKEN": self.token,
             "SANDBOX_LISTEN": "unix:" + self.path("web", "http.sock"),
             "SANDBOX_MAX_SESSIONS": "8",
+            "SANDBOX_POOL_SIZE": "0",
             "SANDBOX_WORKERS_EXEC": "6",
             "SANDBOX_LOG_LEVEL": "debug",
             "SANDBOX_DRAIN_TIMEOUT": "20",

@@ -130,8 +130,12 @@ fake_bind(struct sandbox *sb, const struct runtime_ref *rt, const char *dir, str
 {
     struct fake *f = (struct fake *)sb;
 
-    (void)d;
     atomic_fetch_add(&f->w->binds, 1);
+    if (atomic_load(&f->w->bind_ms) > deadline_poll_ms(d, INT_MAX)) {
+        (void)poll(NULL, 0, deadline_poll_ms(d, INT_MAX));
+        return err_set(err, ERR_TIMEOUT, "told to hang");
+    }
+    (void)poll(NULL, 0, atomic_load(&f->w->bind_ms));
     if (strikes(&f->w->fail_binds))
         return err_set(err, ERR_UNAVAILABLE, "told to fail");
     if (!lives(f->dir, rt->handle))

@@ -31,6 +31,8 @@ option(struct manager_options *o, const char *name, int64_t v)
                  {"per_owner", &o->max_sessions_per_owner},
                  {"waiters", &o->turn_waiters},
                  {"turn_wait", &o->turn_wait_ms},
+                 {"pool", &o->pool_size},
+                 {"pool_age", &o->pool_max_age_ms},
                  {"start", &o->start_timeout_ms}};
 
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
@@ -71,6 +73,7 @@ fixture_options(struct fixture *f, const char *dir)
                                  .max_ttl_ms = 600000,
                                  .max_sessions = 32,
                                  .max_sessions_per_owner = 32,
+                                 .pool_max_age_ms = 3600000,
                                  .turn_waiters = 2,
                                  .turn_wait_ms = 10000,
                                  .workspace_retention_ms = 3600000,

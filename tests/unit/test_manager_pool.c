@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+#include "support/cmocka_all.h"
+#include "support/manager_fixture.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/lock.h"
+#include "manager/internal.h"
+#include "store/pool_store.h"
+
+static struct fixture f;
+
+static int
+setup(void **state)
+{
+    (void)state;
+    fixture_init(&f);
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    (void)state;
+    fixture_done(&f);
+    return 0;
+}
+
+static struct sweep_report
+sweep(void)
+{
+    struct sweep_report r;
+    struct err err = ERR_INIT;
+
+    assert_int_equal(manager_sweep(f.m, deadline_in(10000), &r, &err), 0);
+    return r;
+}
+
+static int
+refill(void)
+{
+    struct err err = ERR_INIT;
+    bool started = true;
+    int n = 0;
+
+    while (started) {
+        assert_int_equal(manager_refill(f.m, deadline_in(10000), &started, &err), 0);
+        n += started;
+    }
+    return n;
+}
+
+static int64_t
+pooled(void)
+{
+    return fixture_sql(&f, "SELECT count(*) FROM pool");
+}
+
+/* Kills one of the pool behind everybody's back. */
+static void
+kill_one(void)
+{
+    char handle[HANDLE_MAX + 1] = "";
+    struct pool_row row;
+    struct pool_kind k = {"fake", "", f.o.pool_max_age_ms};
+    struct db_now now = manager_now(f.m);
+
+    assert_int_equal(pool_store_list(f.m->db, &k, &now, &row, 1, NULL), 1);
+    (void)snprintf(handle, sizeof handle, "%s", row.handle);
+    fake_kill(f.kernels, handle);
+}
+
+static void
+test_opens_take_what_is_there(void **state)
+{
+    struct manager_stats stats;
+    struct err err = ERR_INIT;
+
+    (void)state;
+    fixture_restart_with(&f, "pool=2 sessions=3");
+    assert_int_equal(refill(), 2);
+    assert_int_equal(refill(), 0);
+    assert_int_equal(atomic_load(&f.world->opens), 2);
+    assert_int_equal(manager_stats(f.m, &stats, &err), 0);
+    assert_int_equal(stats.runtimes_pooled, 2);
+    assert_null(fixture_open(&f, f.m, "a", NULL, NULL));
+    assert_null(fixture_open(&f, f.m, "b", NULL, NULL));
+    assert_int_equal(atomic_load(&f.world->opens), 2);
+    assert_int_equal(pooled(), 0);
+    assert_null(fixture_open(&f, f.m, "c", NULL, NULL));
+    assert_int_equal(atomic_load(&f.world->opens), 3);
+    assert_null(fixture_exec(&f, f.m, "a", "print 1", NULL));
+    /* The pool is beyond the cap, what was claimed counts. */
+    assert_int_equal(refill(), 2);
+    assert_int_equal(fake_count(f.kernels), 5);
+    assert_null(fixture_open(&f, f.m, "d", NULL, NULL));
+    assert_int_equal(fixture_sql(&f, "SELECT count(*) FROM runtimes"), 3);
+    /* One that was used ends with its session and is never handed on. */
+    assert_null(fixture_close(&f, f.m, "d", NULL));
+    assert_int_equal(pooled(), 1);
+    assert_int_equal(fake_count(f.kernels), 3);
+}
+
+static void
+test_a_lost_runtime_is_replaced_from_the_pool(void **state)
+{
+    struct exec_outcome o;
+
+    (void)state;
+    fixture_restart_with(&f, "pool=1");
+    assert_null(fixture_open(&f, f.m, "a", NULL, NULL));
+    assert_int_equal(refill(), 1);
+    assert_null(fixture_exec(&f, f.m, "a", "die", NULL));
+    assert_null(fixture_exec(&f, f.m, "a", "print 1", &o));
+    assert_true(o.session.state_lost);
+    exec_outcome_done(&o);
+    assert_int_equal(atomic_load(&f.world->opens), 2);
+    assert_int_equal(pooled(), 0);
+    assert_int_equal(fake_count(f.kernels), 1);
+}
+
+static void
+test_many_processes_never_get_the_same(void **state)
+{
+    struct child c[8];
+    char out[8][128];
+
+    (void)state;
+    fixture_restart_with(&f, "pool=5");
+    assert_int_equal(refill(), 5);
+    for (int i = 0; i < 8; i++) {
+        char id[8];
+
+        (void)snprintf(id, sizeof id, "s%d", i);
+        c[i] = fixture_spawn(&f, "open", id, NULL);
+    }
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(fixture_wait(&c[i], out[i], sizeof out[i]), 0);
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(out[i], out[k]);
+    }
+    assert_int_equal(pooled(), 0);
+    assert_int_equal(atomic_load(&f.world->opens), 8);
+    assert_int_equal(fake_count(f.kernels), 8);
+}
+
+static void
+test_dead_ones_fall_back(void **state)
+{
+    (void)state;
+    fixture_restart_with(&f, "pool=2");
+    assert_int_equal(refill(), 2);
+    kill_one();
+    assert_null(fixture_open(&f, f.m, "a", NULL, NULL)); /* the other */
+    assert_int_equal(atomic_load(&f.world->opens), 2);
+    assert_int_equal(refill(), 2);
+    kill_one();
+    assert_int_equal(fixture_sql(&f, "SELECT count(*) FROM pool"), 2);
+    assert_null(fixture_open(&f, f.m, "b", NULL, NULL));
+    assert_int_equal(refill(), 2);
+    kill_one();
+    fixture_restart_with(&f, "pool=1");
+    assert_null(fixture_open(&f, f.m, "c", NULL, NULL));
+    assert_null(fixture_exec(&f, f.m, "c", "print 1", NULL));
+    /* With none left that lives, one is started. */
+    assert_int_equal(refill(), 1);
+    kill_one();
+    assert_null(fixture_open(&f, f.m, "d", NULL, NULL));
+    assert_int_equal(fake_count(f.kernels), 4);
+    assert_int_equal(pooled(), 0);
+}
+
+static void
+test_the_sweep_replaces_dead_and_old_ones(void **state)
+{
+    (void)state;
+    fixture_restart_with(&f, "pool=3");
+    assert_int_equal(refill(), 3);
+    assert_int_equal(sweep().pool_ended, 0);
+    kill_one();
+    assert_int_equal(sweep().pool_ended, 1);
+    assert_int_equal(pooled(), 2);
+    assert_int_equal(refill(), 1);
+    fixture_restart_with(&f, "pool=2");
+    assert_int_equal(sweep().pool_ended, 1); /* one too many */
+    assert_int_equal(fake_count(f.kernels), 2);
+    fixture_restart_with(&f, "pool=2 pool_age=50");
+    (void)poll(NULL, 0, 60);
+    assert_int_equal(sweep().pool_ended, 2);
+    assert_int_equal(fake_count(f.kernels), 0);
+    assert_int_equal(refill(), 2);
+    fixture_restart_with(&f, "pool=0");
+    assert_int_equal(sweep().pool_ended, 2);
+    assert_int_equal(fake_count(f.kernels), 0);
+}
+
+static void
+test_one_start_at_a_time_and_pauses_after_a_failure(void **state)
+{
+    struct manager *other;
+    struct err err = ERR_INIT;
+    bool started = true;
+
+    (void)state;
+    fixture_restart_with(&f, "pool=2");
+    other = fixture_other(&f);
+    assert_int_equal(lock_try_exclusive(other->lock_fd, LOCK_POOL), 1);
+    assert_int_equal(refill(), 0);
+    assert_int_equal(lock_release(other->lock_fd, LOCK_POOL), 0);
+    manager_free(other);
+    atomic_store(&f.world->fail_opens, 1);
+    assert_int_equal(manager_refill(f.m, deadline_in(1000), &started, &err), -1);
+    assert_false(started);
+    assert_int_equal(refill(), 0);
+    f.m->pool_next_ms = 0;
+    assert_int_equal(refill(), 2);
+}
+
+static bool
+claimed(struct fixture *x)
+{
+    return fixture_sql(x, "SELECT count(*) FROM runtimes WHERE state='starting' AND handle<>''") ==
+           1;
+}
+
+static void
+test_killed_between_claim_and_bind(void **state)
+{
+    struct child c;
+    bool created = false;
+
+    (void)state;
+    fixture_restart_with(&f, "pool=1");
+    assert_int_equal(refill(), 1);
+    atomic_store(&f.world->bind_ms, 5000);
+    c = fixture_spawn(&f, "open", "k", NULL);
+    assert_true(fixture_until(claimed, &f));
+    (void)kill(c.pid, SIGKILL);
+    assert_int_equal(fixture_wait(&c, NULL, 0), 1000 + SIGKILL);
+    atomic_store(&f.world->bind_ms, 0);
+    assert_int_equal(sweep().opening_undone, 1);
+    assert_int_equal(fake_count(f.kernels), 0);
+    assert_int_equal(fixture_sql(&f, "SELECT count(*) FROM v_runtimes"), 0);
+    assert_null(fixture_open(&f, f.m, "k", NULL, &created));
+    assert_true(created);
+    assert_int_equal(fake_count(f.kernels), 1);
+}
+
+int
+main(void)
+{
+#define T(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(test_opens_take_what_is_there),
+        T(test_a_lost_runtime_is_replaced_from_the_pool),
+        T(test_many_processes_never_get_the_same),
+        T(test_dead_ones_fall_back),
+        T(test_the_sweep_replaces_dead_and_old_ones),
+        T(test_one_start_at_a_time_and_pauses_after_a_failure),
+        T(test_killed_between_claim_and_bind),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
