@@ -50,7 +50,8 @@ def test_an_open_takes_a_kernel_that_waits(stack, client):
     assert len(after & before) == 1
     client.put("/v1/sessions/first/files/in.txt", b"mine")
     assert client.run("first", "print(open('in.txt').read()); x = 1")["stdout"] == "mine\n"
-    assert client.run("first", "import os, sys; print(sys.path[0] == '', os.getcwd() != os.path.expanduser('~'))")["stdout"] == "True True\n"
+    where = client.run("first", "import os; print(os.getcwd())")["stdout"]
+    assert where.startswith(stack.path("s", "workspaces") + "/")
     client.open("second")
     assert handle(stack, "second") in after
     assert client.run("second", "print('x' in globals())")["stdout"] == "False\n"
@@ -99,9 +100,8 @@ def test_one_that_died_or_hangs_is_not_handed_out(stack, client):
     client.open("harder")
     assert client.run("harder", "print(6 * 7)")["stdout"] == "42\n"
     full(stack)
-    known = {h for (h,) in stack.sql("SELECT handle FROM v_runtimes")}
     wait_until(lambda: set(stack.kernels()) == {h for (h,) in stack.sql("SELECT handle FROM v_runtimes")}, 60,
-               f"as many kernels as rows ({known})")
+               "as many kernels as rows")
 
 
 def test_the_pool_outlives_reaper_and_service(stack, client):
@@ -141,8 +141,7 @@ def test_an_operator_sees_it(stack, client):
     status = json.loads(stack.ctl("status", "--json"))
     assert status["runtimes"]["pooled"] == 2 and status["runtimes"]["pool_size"] == 2
     assert "pool:       2 of 2" in stack.ctl("status")
-    metrics = stack.client(stack.key("watch", "admin")).get("/metrics").text
-    assert "\nhusk_pool_runtimes 2\n" in metrics
+    assert "\nhusk_pool_runtimes 2\n" in stack.client(None).get("/metrics").text
 
 
 def test_faster_than_a_start(stack, client):
@@ -157,4 +156,4 @@ def test_faster_than_a_start(stack, client):
     wait_until(lambda: not pooled(stack), 30, "an empty pool")
     began = time.monotonic()
     client.open("cold")
-    assert (time.monotonic() - began) > 3 * warm
+    assert time.monotonic() - began > 3 * warm
