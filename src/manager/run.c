@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "manager/run.h"
 
+#include <poll.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -12,6 +13,9 @@
  * the runtime confirmed. */
 #define RUN_GRACE_MS 15000
 #define EVENT_JSON_MAX 512
+/* How long the end of a run is tried to be recorded while the database is busy or its disk full. */
+#define RECORD_TRY_MS 10000
+#define RECORD_PAUSE_MS 100
 
 /* What the caller says, as far as it counts for this run. */
 static enum hook_verdict
@@ -230,6 +234,30 @@ record(struct run *r, struct exec_outcome *out)
     r->spool = NULL;
 }
 
+/* The caller is told how the run ended and the row shall say the same. What would pass (another's
+ * long transaction, a full disk) is waited for; after that whoever meets the session finds a run
+ * without a holder and calls it aborted. */
+static int
+record_end(struct run *r, bool take_state_lost, struct session *after, struct err *err)
+{
+    struct deadline d = DEADLINE_NEVER;
+
+    for (bool first = true;; first = false) {
+        struct db_now now = manager_now(r->m);
+        int n;
+
+        *err = (struct err)ERR_INIT;
+        n = execution_store_finish(r->m->db, &r->row, take_state_lost, &now, after, err);
+        if (n >= 0 || err->code != ERR_UNAVAILABLE || deadline_passed(d))
+            return n;
+        if (first) {
+            d = deadline_in(RECORD_TRY_MS);
+            manager_promise(r->m, RECORD_TRY_MS + RUN_GRACE_MS);
+        }
+        (void)poll(NULL, 0, RECORD_PAUSE_MS);
+    }
+}
+
 void
 run_code(struct run *r, struct exec_outcome *out)
 {
@@ -253,7 +281,7 @@ run_code(struct run *r, struct exec_outcome *out)
     foresee(r, out, tell, &now);
     record(r, out);
     /* What this very run lost is told with the next answer, which begins anew. */
-    n = execution_store_finish(r->m->db, &r->row, !lost, &now, &after, &err);
+    n = record_end(r, !lost, &after, &err);
     if (n < 0)
         log_error("the end of execution %s is not recorded: %s", r->row.eid, err.msg);
     else if (n == 0)

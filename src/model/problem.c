@@ -134,7 +134,10 @@ static const struct problem table[] = {
     {"gateway_timeout", 504, "Gateway timeout",
      "The worker did not answer in time, and what it did is not known. Look the execution up by "
      "its request id before repeating it."},
-    {"disk_full", 507, "Disk full", "There is no space left for the session's files."},
+    {"disk_full", 507, "Disk full",
+     "There is no space left for the session's files, or for the service's own. Nothing was done; "
+     "try again "
+     "when there is."},
 };
 
 const struct problem *

@@ -2,6 +2,7 @@
 #include "store/sql.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,12 +10,27 @@
 /* How often a transaction whose snapshot went stale is run. */
 #define TX_TRIES 20
 #define RETRY_AFTER_S 1
+#define FULL_RETRY_AFTER_S 5
+
+/* The main file and the WAL say that they are full, the WAL's index just that it could not grow. */
+static bool
+disk_is_full(struct db *db, int rc)
+{
+    return (rc & 0xff) == SQLITE_FULL ||
+           ((rc & 0xff) == SQLITE_IOERR && db && sqlite3_system_errno(db->handle) == ENOSPC);
+}
 
 int
 sql_err(struct db *db, int rc, struct err *err)
 {
     int extended = db ? sqlite3_extended_errcode(db->handle) : rc;
 
+    if (disk_is_full(db, rc)) {
+        (void)err_slug(err, ERR_UNAVAILABLE, "disk_full", "the database's disk is full");
+        if (err)
+            err->retry_after_s = FULL_RETRY_AFTER_S;
+        return -1;
+    }
     switch (rc & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:

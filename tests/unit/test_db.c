@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "store/key_store.h"
 #include "store/migrate.h"
+#include "store/sql.h"
 #include "support/tmpdir.h"
 #include "unit/store_fixture.h"
 
@@ -168,14 +169,30 @@ t_checkpoint_check_and_backup(void **state)
     buf_done(&said);
 }
 
+static void
+t_a_full_disk_is_an_answer(void **state)
+{
+    struct store_fixture *f = *state;
+    struct err err = ERR_INIT;
+
+    /* no lower than what is there already */
+    assert_int_equal(sql_exec(f->db, "PRAGMA max_page_count = 1", &err), 0);
+    assert_int_equal(sql_exec(f->db, "CREATE TABLE more AS SELECT zeroblob(1000000)", &err), -1);
+    assert_int_equal(err.code, ERR_UNAVAILABLE);
+    assert_string_equal(err.slug, "disk_full");
+    assert_true(err.retry_after_s > 0);
+    assert_int_equal(db_ping(f->db, &err), 0);
+}
+
 int
 main(void)
 {
 #define T(t) cmocka_unit_test_setup_teardown(t, store_fixture_setup, store_fixture_teardown)
     const struct CMUnitTest tests[] = {
-        T(t_modes_and_pragmas),     T(t_what_cannot_be_opened),
-        T(t_a_reader_cannot_write), T(t_another_version_is_refused),
-        T(t_busy_is_an_answer),     T(t_checkpoint_check_and_backup),
+        T(t_modes_and_pragmas),        T(t_what_cannot_be_opened),
+        T(t_a_reader_cannot_write),    T(t_another_version_is_refused),
+        T(t_busy_is_an_answer),        T(t_checkpoint_check_and_backup),
+        T(t_a_full_disk_is_an_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "base/id.h"
+#include "manager/internal.h"
 #include "spool/spool.h"
+#include "store/sql.h"
 
 static struct fixture f;
 
@@ -483,6 +485,45 @@ test_idle_clock_from_the_end_of_work(void **state)
                 began + 300);
 }
 
+/* An SQL function that says for so many calls that the disk is full. */
+static void
+fail_full(sqlite3_context *c, int n, sqlite3_value **values)
+{
+    int *left = sqlite3_user_data(c);
+
+    (void)n;
+    (void)values;
+    if (*left == 0)
+        return;
+    --*left;
+    sqlite3_result_error_code(c, SQLITE_FULL);
+}
+
+static void
+test_the_end_is_recorded_when_the_disk_has_room_again(void **state)
+{
+    int left = 3;
+    struct exec_outcome o;
+
+    (void)state;
+    assert_int_equal(sqlite3_create_function(f.m->db->handle, "fail_full", 0,
+                                             SQLITE_UTF8 | SQLITE_INNOCUOUS, &left, fail_full, NULL,
+                                             NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_exec(f.m->db->handle,
+                                  "CREATE TEMP TRIGGER full BEFORE UPDATE OF reason ON executions"
+                                  " BEGIN SELECT fail_full(); END",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_null(fixture_exec(&f, f.m, "s", "print 7", &o));
+    assert_int_equal(left, 0);
+    assert_int_equal(o.row.reason, REASON_COMPLETED);
+    assert_int_equal(o.session.state, SESSION_READY);
+    assert_int_equal(fixture_sql(&f, "SELECT count(*) FROM executions WHERE reason = 'completed'"),
+                     1);
+    exec_outcome_done(&o);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -507,6 +548,7 @@ main(int argc, char **argv)
         T(test_a_caller_that_leaves),
         T(test_restart),
         T(test_idle_clock_from_the_end_of_work),
+        T(test_the_end_is_recorded_when_the_disk_has_room_again),
     };
 
     if (argc > 1)
