@@ -2,6 +2,7 @@
 #include "json/json.h"
 
 #include "base/buf.h"
+#include "base/utf8.h"
 #include "json/scan.h"
 
 /* json-c has types of the names of two of our functions; here they are called json_c_…. */
@@ -96,6 +97,9 @@ json_parse(const char *p, size_t n, int max_depth, unsigned flags, struct json_d
 
     if (n >= INT_MAX / 2)
         return err_set(err, ERR_LIMIT, "JSON is longer than %d bytes", INT_MAX / 2);
+    /* json-c's own check lets overlong forms pass, in which two names can be one. */
+    if (!utf8_valid(p, n))
+        return err_slug(err, ERR_INVALID, "invalid_json", "it is not valid UTF-8");
     if (json_scan(p, n, max_depth, flags, &scan, err) < 0)
         return -1;
     n = scan.end;

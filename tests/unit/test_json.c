@@ -56,6 +56,8 @@ refused(void **state)
                          "tru",
                          "TRUE",
                          "\"\xff\"",
+                         "\"\xe0\x80\xaa\"",
+                         "{\"\xed\xa0\x80\":1}",
                          "[1,2",
                          "\"abc",
                          "[1 2]",
