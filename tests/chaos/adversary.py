@@ -24,9 +24,9 @@ WEIGHTS = {
 class ChaosStack(Stack):
     """disk_mib: keeps the state on a tmpfs of that size, 0: beside the rest."""
 
-    def __init__(self, cap, disk_mib):
-        super().__init__(SANDBOX_MAX_SESSIONS=cap, SANDBOX_WORKERS_EXEC=cap + 2, SANDBOX_REAP_INTERVAL=1,
-                         SANDBOX_START_TIMEOUT=20, SANDBOX_HTTP_TIMEOUT=5, SANDBOX_MAX_EXEC_TIMEOUT=60,
+    def __init__(self, cap, pool, disk_mib):
+        super().__init__(SANDBOX_MAX_SESSIONS=cap, SANDBOX_POOL_SIZE=pool, SANDBOX_WORKERS_EXEC=cap + 2,
+                         SANDBOX_REAP_INTERVAL=1, SANDBOX_START_TIMEOUT=20, SANDBOX_HTTP_TIMEOUT=5, SANDBOX_MAX_EXEC_TIMEOUT=60,
                          SANDBOX_DRAIN_TIMEOUT=10, SANDBOX_LOG_LEVEL="info", SANDBOX_CONNECTIONS_PER_CLIENT=1000)
         self.disk_mib = disk_mib
         self.mounted = False

@@ -131,7 +131,7 @@ class Checker:
         """After every session was met once, what the rows name is what the gateway has."""
         end = time.monotonic() + SETTLE_S
         while True:
-            rows = {h for h, in self.stack.sql("SELECT handle FROM runtimes")}
+            rows = {h for h, in self.stack.sql("SELECT handle FROM runtimes UNION SELECT handle FROM pool")}
             there = set(self.stack.kernels())
             if rows == there or time.monotonic() > end:
                 break

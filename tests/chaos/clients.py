@@ -111,18 +111,22 @@ class Driver(threading.Thread):
         """An acknowledged session is not there: its history has to say why."""
         slot.state = "none"
         slot.knows = False
-        reasons = self.history(slot)
-        if not set(reasons) & set(SURVIVABLE) and not self.overdue(slot):
-            self.findings.add("sessions", f"{slot.name} is gone, its history says {reasons}")
+        # in this order: it may be swept between the two looks
+        if not self.ending(slot):
+            reasons = self.history(slot)
+            if not set(reasons) & set(SURVIVABLE):
+                self.findings.add("sessions", f"{slot.name} is gone, its history says {reasons}")
 
     def history(self, slot):
         return [r for r, in self.stack.sql("SELECT reason FROM session_history WHERE owner = ? AND name = ?"
                                            " AND ended_at >= ?", slot.owner, slot.name, slot.opened_ms)]
 
-    def overdue(self, slot):
-        """Past its TTL and not swept yet: it is gone for every caller all the same."""
-        left = self.stack.sql("SELECT expires_in_s FROM v_sessions WHERE owner = ? AND name = ?", slot.owner, slot.name)
-        return bool(left) and left[0][0] is not None and left[0][0] <= 1
+    def ending(self, slot):
+        """Past its TTL it is gone for every caller, whether or not the reaper is through with it."""
+        for state, reason, left in self.stack.sql("SELECT state, close_reason, expires_in_s FROM v_sessions"
+                                                  " WHERE owner = ? AND name = ?", slot.owner, slot.name):
+            return reason in SURVIVABLE if state == "closing" else left is not None and left <= 1
+        return False
 
     # steps
 
