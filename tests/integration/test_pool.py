@@ -144,16 +144,45 @@ def test_an_operator_sees_it(stack, client):
     assert "\nhusk_pool_runtimes 2\n" in stack.client(None).get("/metrics").text
 
 
+@contextlib.contextmanager
+def otherwise(stack, **settings):
+    """The service with other settings, for a while."""
+    def use(wanted):
+        stack.stop_process("master")
+        stack.settings = wanted
+        stack.write_conf()
+        stack.start_master()
+
+    before = dict(stack.settings)
+    use({**before, **settings})
+    try:
+        yield
+    finally:
+        use(before)
+
+
 def test_faster_than_a_start(stack, client):
     full(stack)
     began = time.monotonic()
     client.open("warm")
     warm = time.monotonic() - began
-    stack.stop_process("master")
-    stack.settings["SANDBOX_POOL_SIZE"] = "0"
-    stack.write_conf()
-    stack.start_master()
-    wait_until(lambda: not pooled(stack), 30, "an empty pool")
-    began = time.monotonic()
-    client.open("cold")
-    assert time.monotonic() - began > 3 * warm
+    with otherwise(stack, SANDBOX_POOL_SIZE="0"):
+        wait_until(lambda: not pooled(stack), 30, "an empty pool")
+        began = time.monotonic()
+        client.open("cold")
+        assert time.monotonic() - began > 3 * warm
+        client.delete("/v1/sessions/warm")
+        client.delete("/v1/sessions/cold")
+
+
+def test_files_that_move_through_a_kernel_of_the_pool(stack, client):
+    before = full(stack)
+    with otherwise(stack, SANDBOX_TRANSFER="kernel"):
+        for session in ("through", "beside"):
+            client.open(session)
+            assert handle(stack, session) in before
+        client.put("/v1/sessions/through/files/in.txt", b"mine")
+        assert client.run("through", "print(open('in.txt').read())")["stdout"] == "mine\n"
+        assert client.get("/v1/sessions/beside/files/in.txt", check=False).status == 404
+        client.delete("/v1/sessions/through")
+        client.delete("/v1/sessions/beside")

@@ -132,7 +132,7 @@ test_many_processes_never_get_the_same(void **state)
     fixture_restart_with(&f, "pool=5");
     assert_int_equal(refill(), 5);
     for (int i = 0; i < 8; i++) {
-        char id[8];
+        char id[16];
 
         (void)snprintf(id, sizeof id, "s%d", i);
         c[i] = fixture_spawn(&f, "open", id, NULL);
