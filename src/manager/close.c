@@ -228,6 +228,7 @@ manager_close(struct manager *m, const struct caller *c, const char *name, enum 
 {
     struct session s = {0};
     struct session_close_args a = {.why = why, .now = manager_now(m)};
+    struct err cerr = ERR_INIT;
     bool done = false;
     int r;
 
@@ -244,8 +245,11 @@ manager_close(struct manager *m, const struct caller *c, const char *name, enum 
     session_done(&s);
     if (r == 0)
         return err_slug(err, ERR_NOT_FOUND, "session_not_found", "there is no such session");
-    if (r < 0 || close_if_free(m, a.sid, &done, err) < 0)
+    if (r < 0)
         return -1;
+    /* It is closing from here on, whatever hinders the rest: the reaper carries it out. */
+    if (close_if_free(m, a.sid, &done, &cerr) < 0)
+        log_warning("a session's close is left to the reaper: %s", cerr.msg);
     *ret_deferred = !done;
     return 0;
 }

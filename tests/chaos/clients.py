@@ -2,6 +2,7 @@
 import collections
 import contextlib
 import http.client
+import json
 import random
 import sqlite3
 import threading
@@ -21,6 +22,7 @@ mine = '{nonce}'
 """
 STEPS = {"run": 6, "put": 3, "get": 3, "remove": 1, "look": 1, "list": 0.5, "restart": 0.4, "close": 0.5, "rest": 0.3}
 WITH_KEY = 0.3  # of the runs carry an Idempotency-Key and are sent again when no answer comes
+STREAMED = 0.3  # of the runs are followed as an event stream
 # Refusals of a run after which it may have begun all the same (docs/errors.md).
 PERHAPS_RAN = ("worker_lost", "gateway_timeout", "duplicate_request")
 SURVIVABLE = ("expired", "evicted", "lost")  # ends of a session that its client did not ask for
@@ -41,7 +43,7 @@ class Slot:
         if not same_name:
             self.name = f"s{self.index}-{self.lives}"
         self.nonce = f"n{self.index}.{self.lives}"
-        self.state = "none"  # none | unsure (an open without an answer) | open
+        self.state = "none"  # none | unsure (an open without an answer) | open | ending (a DELETE was sent)
         self.opened_ms = 0
         self.knows = False  # whether the kernel must know its nonce; None: either way
         self.files = {}  # path: the set of contents it may have, None for no file
@@ -111,11 +113,13 @@ class Driver(threading.Thread):
         """An acknowledged session is not there: its history has to say why."""
         slot.state = "none"
         slot.knows = False
+        if not self.survived(slot):
+            self.findings.add("sessions", f"{slot.name} is gone, its history says {self.history(slot)}")
+
+    def survived(self, slot):
+        """Did it end, or is it ending, in a way that its client did not ask for but may meet?"""
         # in this order: it may be swept between the two looks
-        if not self.ending(slot):
-            reasons = self.history(slot)
-            if not set(reasons) & set(SURVIVABLE):
-                self.findings.add("sessions", f"{slot.name} is gone, its history says {reasons}")
+        return self.ending(slot) or bool(set(self.history(slot)) & set(SURVIVABLE))
 
     def history(self, slot):
         return [r for r, in self.stack.sql("SELECT reason FROM session_history WHERE owner = ? AND name = ?"
@@ -170,12 +174,18 @@ class Driver(threading.Thread):
     def step_close(self, slot):
         self.read_log(slot)
         same_name = self.random.random() < 0.5
+        if slot.state != "open":
+            return
+        slot.state = "ending"  # from here on it may be gone, whatever the first answer was
         for attempt in range(5):
             answer = self.ask(slot, "DELETE", slot.url)
             if answer is not None and answer.status in (202, 204, 404):
+                if answer.status == 404 and attempt == 0 and not self.survived(slot):
+                    self.findings.add("sessions", f"{slot.name} was gone before it was closed")
                 break
             if answer is not None and answer.status < 500:
-                return self.findings.add("answers", f"DELETE {slot.url}: {answer}")
+                self.findings.add("answers", f"DELETE {slot.url}: {answer}")
+                break
             time.sleep(0.5)
         # where the first answer was lost or something still ran, the old one may be there for a while
         clean = answer is not None and answer.status == 204 and attempt == 0
@@ -235,6 +245,20 @@ class Driver(threading.Thread):
         else:
             self.doubt(slot, path, None)
 
+    @staticmethod
+    def whole_stream(answer):
+        """The result an event stream ends with, its text put back; None where it was cut short."""
+        text, result = "", None
+        for block in answer.text.split("\n\n"):
+            lines = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line and line[0] != ":")
+            if lines.get("event") == "stdout":
+                text += json.loads(lines["data"])["text"]
+            elif lines.get("event") == "result":
+                result = json.loads(lines["data"])
+        if result is not None:
+            result["stdout"] = text
+        return result
+
     def step_run(self, slot):
         self.counter += 1
         uid = f"u{slot.index}.{slot.lives}.{self.counter}"
@@ -242,12 +266,17 @@ class Driver(threading.Thread):
         keyed = self.random.random() < WITH_KEY
         body = {"code": CODE.format(log=LOG, uid=uid, nonce=slot.nonce, sleep=sleep), "timeout": 20}
         headers = {"Idempotency-Key": uid} if keyed else {}
+        if self.random.random() < STREAMED:
+            headers["Accept"] = "text/event-stream"
         name, perhaps, request_id = slot.name, False, None
         for _ in range(4 if keyed else 1):
             answer = self.ask(slot, "POST", slot.url + "/exec", json_body=body, headers=headers)
             if self.acknowledged(answer):
-                slot.tries[uid] = ("ran", None)
-                return self.judge(slot, uid, answer.json())
+                result = self.whole_stream(answer) if "Accept" in headers else answer.json()
+                if result:
+                    slot.tries[uid] = ("ran", None)
+                    return self.judge(slot, uid, result)
+                answer = None
             perhaps = perhaps or answer is None or answer.code in PERHAPS_RAN
             request_id = answer.headers.get("x-request-id") if answer is not None else None
             if slot.state != "open" or slot.name != name or answer is not None and answer.status < 500:

@@ -9,6 +9,7 @@
 
 #include "base/lock.h"
 #include "manager/internal.h"
+#include "store/sql.h"
 
 static struct fixture f;
 
@@ -271,6 +272,29 @@ test_expired_one_is_gone_while_it_closes(void **state)
     manager_free(reaper);
 }
 
+static void
+test_a_close_that_cannot_be_finished_is_left_to_the_reaper(void **state)
+{
+    struct sweep_report r;
+    struct err err = ERR_INIT;
+    bool deferred = false;
+
+    (void)state;
+    assert_int_equal(sqlite3_exec(f.m->db->handle,
+                                  "CREATE TEMP TRIGGER stuck BEFORE DELETE ON sessions"
+                                  " BEGIN SELECT RAISE(ABORT, 'stuck'); END",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_null(fixture_close(&f, f.m, "s", &deferred));
+    assert_true(deferred);
+    assert_int_equal(fixture_sql(&f, "SELECT count(*) FROM sessions WHERE state = 'closing'"), 1);
+    assert_int_equal(sqlite3_exec(f.m->db->handle, "DROP TRIGGER stuck", NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_int_equal(manager_sweep(f.m, deadline_in(5000), &r, &err), 0);
+    assert_int_equal(r.closed, 1);
+    assert_true(none_left(&f));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -286,6 +310,7 @@ main(int argc, char **argv)
         T(test_gateway_down),
         T(test_close_while_it_opens),
         T(test_expired_one_is_gone_while_it_closes),
+        T(test_a_close_that_cannot_be_finished_is_left_to_the_reaper),
     };
 
     if (argc > 1)
