@@ -27,7 +27,7 @@ int api_auth_parse(const char *s, enum api_auth *ret);
 struct api_options {
     struct manager *manager; /* borrowed */
     /* limits, from the settings */
-    int64_t max_code_bytes, max_file_bytes, max_output_bytes;
+    int64_t max_code_bytes, max_file_bytes, max_output_bytes, max_input_bytes;
     int64_t exec_timeout_ms, max_exec_timeout_ms;
     int64_t turn_wait_ms, start_timeout_ms, http_timeout_ms;
     const char *spool_dir;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/decode_parts.h"
 #include "base/id.h"
 #include "base/num.h"
 #include "base/utf8.h"
@@ -27,35 +28,28 @@ shown(const char *name, size_t n)
     return (int)utf8_cut(name, n < NAME_SHOWN ? n : NAME_SHOWN);
 }
 
-static int
-wrong_type(struct err *err, const char *name, const char *must)
+int
+decode_wrong_type(struct err *err, const char *name, const char *must)
 {
     return err_slug(err, ERR_INVALID, "wrong_type", "the member \"%s\" must be %s", name, must);
 }
 
-static int
-bad_value(struct err *err, const char *name, const char *must)
+int
+decode_bad_value(struct err *err, const char *name, const char *must)
 {
     return err_slug(err, ERR_INVALID, "bad_value", "the member \"%s\" must be %s", name, must);
 }
 
-/* Parses an object that has no members but those of the NULL-terminated list. */
-static int
-parse_object(const char *p, size_t n, const char *const *known, struct json_doc **ret,
-             struct err *err)
+int
+decode_known(json_val object, const char *what, const char *const *known, struct err *err)
 {
     const char *name;
     size_t iter = 0, len;
     json_val v;
 
-    *ret = NULL;
-    if (n == 0)
-        return 0;
-    if (json_parse(p, n, BODY_DEPTH, 0, ret, err) < 0)
-        return -1;
-    if (json_type(json_root(*ret)) != JSON_OBJECT)
-        return err_slug(err, ERR_INVALID, "wrong_type", "the body must be a JSON object");
-    while (json_next_member(json_root(*ret), &iter, &name, &len, &v)) {
+    if (json_type(object) != JSON_OBJECT)
+        return err_slug(err, ERR_INVALID, "wrong_type", "%s must be a JSON object", what);
+    while (json_next_member(object, &iter, &name, &len, &v)) {
         size_t i = 0;
 
         while (known[i] != NULL && (strlen(known[i]) != len || memcmp(known[i], name, len) != 0))
@@ -67,18 +61,28 @@ parse_object(const char *p, size_t n, const char *const *known, struct json_doc 
     return 0;
 }
 
-/* The member, with null taken for absent. */
-static json_val
-member(const struct json_doc *doc, const char *name)
+int
+decode_object(const char *p, size_t n, const char *const *known, struct json_doc **ret,
+              struct err *err)
+{
+    *ret = NULL;
+    if (n == 0)
+        return 0;
+    if (json_parse(p, n, BODY_DEPTH, 0, ret, err) < 0)
+        return -1;
+    return decode_known(json_root(*ret), "the body", known, err);
+}
+
+json_val
+decode_member(const struct json_doc *doc, const char *name)
 {
     json_val v = doc != NULL ? json_member(json_root(doc), name) : NULL;
 
     return json_type(v) == JSON_NULL ? NULL : v;
 }
 
-/* Seconds as any finite number: milliseconds, 0 for what is not above 0. */
-static int
-seconds(json_val v, const char *name, int64_t *ret_ms, struct err *err)
+int
+decode_seconds(json_val v, const char *name, int64_t *ret_ms, struct err *err)
 {
     enum json_type t = json_type(v);
     double s;
@@ -87,7 +91,7 @@ seconds(json_val v, const char *name, int64_t *ret_ms, struct err *err)
     if (t == JSON_ABSENT)
         return 0;
     if ((t != JSON_INT && t != JSON_DOUBLE) || !json_double(v, &s))
-        return wrong_type(err, name, "a finite number of seconds, or null");
+        return decode_wrong_type(err, name, "a finite number of seconds, or null");
     if (s > SECONDS_MAX)
         s = SECONDS_MAX;
     if (s > 0)
@@ -95,9 +99,9 @@ seconds(json_val v, const char *name, int64_t *ret_ms, struct err *err)
     return 0;
 }
 
-/* A string without NUL of at most max bytes; *ret NULL if absent. */
-static int
-text(json_val v, const char *name, size_t max, const char **ret, size_t *ret_n, struct err *err)
+int
+decode_text(json_val v, const char *name, size_t max, const char **ret, size_t *ret_n,
+            struct err *err)
 {
     *ret = NULL;
     *ret_n = 0;
@@ -105,9 +109,9 @@ text(json_val v, const char *name, size_t max, const char **ret, size_t *ret_n, 
         return 0;
     *ret = json_string(v, ret_n);
     if (*ret == NULL)
-        return wrong_type(err, name, "a string");
+        return decode_wrong_type(err, name, "a string");
     if (memchr(*ret, '\0', *ret_n) != NULL)
-        return bad_value(err, name, "a string without NUL");
+        return decode_bad_value(err, name, "a string without NUL");
     if (*ret_n > max)
         return err_slug(err, ERR_INVALID, "bad_value",
                         "the member \"%s\" is %zu bytes, the maximum is %zu", name, *ret_n, max);
@@ -148,7 +152,7 @@ labels(json_val v, struct buf *out, struct err *err)
     if (json_type(v) == JSON_ABSENT)
         return 0;
     if (json_type(v) != JSON_OBJECT)
-        return wrong_type(err, "labels", "an object of strings");
+        return decode_wrong_type(err, "labels", "an object of strings");
     if (json_length(v) > LABELS_MAX)
         return err_slug(err, ERR_INVALID, "bad_value", "\"labels\" has %zu keys, at most %d go",
                         json_length(v), LABELS_MAX);
@@ -161,8 +165,8 @@ labels(json_val v, struct buf *out, struct err *err)
     return buf_check(out, "labels", err);
 }
 
-static int
-binding(const struct json_doc *doc, struct open_request *r, struct err *err)
+int
+decode_binding(const struct json_doc *doc, struct open_request *r, struct err *err)
 {
     static const struct {
         const char *name;
@@ -173,20 +177,20 @@ binding(const struct json_doc *doc, struct open_request *r, struct err *err)
 
     r->binding = BIND_NONE;
     for (size_t i = 0; i < 3; i++) {
-        json_val v = member(doc, ways[i].name);
+        json_val v = decode_member(doc, ways[i].name);
         size_t n;
         const char *s = json_string(v, &n);
 
         if (json_type(v) == JSON_ABSENT)
             continue;
         if (s == NULL)
-            return wrong_type(err, ways[i].name, "a string");
+            return decode_wrong_type(err, ways[i].name, "a string");
         if (r->binding != BIND_NONE)
-            return bad_value(err, ways[i].name,
-                             "absent where another of session_id, conversation_id and "
-                             "workflow_run_id is given");
+            return decode_bad_value(err, ways[i].name,
+                                    "absent where another of session_id, conversation_id and "
+                                    "workflow_run_id is given");
         if (ways[i].how != BIND_SESSION && memchr(s, '\0', n) != NULL)
-            return bad_value(err, ways[i].name, "a string without NUL");
+            return decode_bad_value(err, ways[i].name, "a string without NUL");
         r->binding = ways[i].how;
         r->value = s;
         r->value_len = n;
@@ -204,12 +208,12 @@ decode_open(const char *p, size_t n, struct open_body *ret, struct err *err)
     size_t len;
 
     memset(ret, 0, sizeof(*ret));
-    if (parse_object(p, n, known, &ret->doc, err) < 0 || binding(ret->doc, r, err) < 0 ||
-        labels(member(ret->doc, "labels"), &ret->labels, err) < 0 ||
-        seconds(member(ret->doc, "ttl"), "ttl", &r->ttl_ms, err) < 0 ||
-        text(member(ret->doc, "backend"), "backend", 15, &r->backend, &len, err) < 0)
+    if (decode_object(p, n, known, &ret->doc, err) < 0 || decode_binding(ret->doc, r, err) < 0 ||
+        labels(decode_member(ret->doc, "labels"), &ret->labels, err) < 0 ||
+        decode_seconds(decode_member(ret->doc, "ttl"), "ttl", &r->ttl_ms, err) < 0 ||
+        decode_text(decode_member(ret->doc, "backend"), "backend", 15, &r->backend, &len, err) < 0)
         return -1;
-    r->has_ttl = json_type(member(ret->doc, "ttl")) != JSON_ABSENT;
+    r->has_ttl = json_type(decode_member(ret->doc, "ttl")) != JSON_ABSENT;
     r->labels = ret->labels.len > 0 ? ret->labels.data : NULL;
     /* What can be no name is refused here, where the member is known. */
     return r->binding == BIND_NONE ? 0
@@ -229,9 +233,9 @@ decode_patch(const char *p, size_t n, struct patch_body *ret, struct err *err)
     static const char *const known[] = {"ttl", "labels", NULL};
 
     memset(ret, 0, sizeof(*ret));
-    if (parse_object(p, n, known, &ret->doc, err) < 0 ||
-        labels(member(ret->doc, "labels"), &ret->labels, err) < 0 ||
-        seconds(member(ret->doc, "ttl"), "ttl", &ret->ttl_ms, err) < 0)
+    if (decode_object(p, n, known, &ret->doc, err) < 0 ||
+        labels(decode_member(ret->doc, "labels"), &ret->labels, err) < 0 ||
+        decode_seconds(decode_member(ret->doc, "ttl"), "ttl", &ret->ttl_ms, err) < 0)
         return -1;
     /* Here null is named on purpose: back to the default. */
     ret->has_ttl =
@@ -256,9 +260,33 @@ on_disconnect(json_val v, enum on_disconnect *ret, struct err *err)
     if (json_type(v) == JSON_ABSENT || (s != NULL && strcmp(s, "interrupt") == 0))
         return 0;
     if (s == NULL || strcmp(s, "continue") != 0)
-        return bad_value(err, "on_disconnect", "\"interrupt\" or \"continue\"");
+        return decode_bad_value(err, "on_disconnect", "\"interrupt\" or \"continue\"");
     *ret = DISCONNECT_CONTINUE;
     return 0;
+}
+
+int
+decode_run(const struct json_doc *doc, const struct exec_limits *l, struct execution_request *r,
+           struct err *err)
+{
+    json_val code = decode_member(doc, "code");
+
+    if (json_type(code) == JSON_ABSENT)
+        return err_slug(err, ERR_INVALID, "missing_member", "the member \"code\" is needed");
+    r->code = json_string(code, &r->code_len);
+    if (r->code == NULL)
+        return decode_wrong_type(err, "code", "a string");
+    if (r->code_len > (size_t)l->max_code_bytes)
+        return err_slug(err, ERR_LIMIT, "code_too_large",
+                        "the code is %zu bytes, the maximum is %lld (SANDBOX_MAX_CODE_BYTES)",
+                        r->code_len, (long long)l->max_code_bytes);
+    if (decode_seconds(decode_member(doc, "timeout"), "timeout", &r->timeout_ms, err) < 0)
+        return -1;
+    if (r->timeout_ms == 0)
+        r->timeout_ms = l->exec_timeout_ms;
+    if (r->timeout_ms > l->max_exec_timeout_ms)
+        r->timeout_ms = l->max_exec_timeout_ms;
+    return on_disconnect(decode_member(doc, "on_disconnect"), &r->on_disconnect, err);
 }
 
 int
@@ -266,29 +294,11 @@ decode_exec(const char *p, size_t n, const struct exec_limits *l, struct exec_bo
             struct err *err)
 {
     static const char *const known[] = {"code", "timeout", "on_disconnect", NULL};
-    struct execution_request *r = &ret->req;
-    json_val code;
 
     memset(ret, 0, sizeof(*ret));
-    if (parse_object(p, n, known, &ret->doc, err) < 0)
+    if (decode_object(p, n, known, &ret->doc, err) < 0)
         return -1;
-    code = member(ret->doc, "code");
-    if (json_type(code) == JSON_ABSENT)
-        return err_slug(err, ERR_INVALID, "missing_member", "the member \"code\" is needed");
-    r->code = json_string(code, &r->code_len);
-    if (r->code == NULL)
-        return wrong_type(err, "code", "a string");
-    if (r->code_len > (size_t)l->max_code_bytes)
-        return err_slug(err, ERR_LIMIT, "code_too_large",
-                        "the code is %zu bytes, the maximum is %lld (SANDBOX_MAX_CODE_BYTES)",
-                        r->code_len, (long long)l->max_code_bytes);
-    if (seconds(member(ret->doc, "timeout"), "timeout", &r->timeout_ms, err) < 0)
-        return -1;
-    if (r->timeout_ms == 0)
-        r->timeout_ms = l->exec_timeout_ms;
-    if (r->timeout_ms > l->max_exec_timeout_ms)
-        r->timeout_ms = l->max_exec_timeout_ms;
-    return on_disconnect(member(ret->doc, "on_disconnect"), &r->on_disconnect, err);
+    return decode_run(ret->doc, l, &ret->req, err);
 }
 
 void
@@ -343,13 +353,13 @@ key_scopes(json_val v, unsigned *ret, struct err *err)
 
     *ret = 0;
     if (json_type(v) != JSON_ARRAY || json_length(v) == 0)
-        return bad_value(err, "scopes", must);
+        return decode_bad_value(err, "scopes", must);
     for (size_t i = 0; i < json_length(v); i++) {
         const char *s = json_cstring(json_item(v, i));
         enum key_scope scope;
 
         if (s == NULL || !key_scope_find(s, strlen(s), &scope))
-            return bad_value(err, "scopes", must);
+            return decode_bad_value(err, "scopes", must);
         *ret |= scope;
     }
     return 0;
@@ -364,19 +374,21 @@ decode_key(const char *p, size_t n, struct key_body *ret, struct err *err)
     size_t owner_n, note_n, expires_n;
 
     memset(ret, 0, sizeof(*ret));
-    if (parse_object(p, n, known, &doc, err) < 0 ||
-        text(member(doc, "owner"), "owner", OWNER_MAX, &owner, &owner_n, err) < 0 ||
-        text(member(doc, "note"), "note", sizeof(ret->note) - 1, &note, &note_n, err) < 0 ||
-        text(member(doc, "expires_at"), "expires_at", 64, &expires, &expires_n, err) < 0)
+    if (decode_object(p, n, known, &doc, err) < 0 ||
+        decode_text(decode_member(doc, "owner"), "owner", OWNER_MAX, &owner, &owner_n, err) < 0 ||
+        decode_text(decode_member(doc, "note"), "note", sizeof(ret->note) - 1, &note, &note_n,
+                    err) < 0 ||
+        decode_text(decode_member(doc, "expires_at"), "expires_at", 64, &expires, &expires_n, err) <
+            0)
         return -1;
     if (owner_n == 0)
         return err_slug(err, ERR_INVALID, "missing_member", "the member \"owner\" is needed");
-    if (json_type(member(doc, "scopes")) == JSON_ABSENT)
+    if (json_type(decode_member(doc, "scopes")) == JSON_ABSENT)
         return err_slug(err, ERR_INVALID, "missing_member", "the member \"scopes\" is needed");
-    if (key_scopes(member(doc, "scopes"), &ret->scopes, err) < 0)
+    if (key_scopes(decode_member(doc, "scopes"), &ret->scopes, err) < 0)
         return -1;
     if (expires != NULL && !decode_time(expires, expires_n, &ret->expires_at))
-        return bad_value(err, "expires_at", "a time such as 2030-01-02T03:04:05Z");
+        return decode_bad_value(err, "expires_at", "a time such as 2030-01-02T03:04:05Z");
     memcpy(ret->owner, owner, owner_n);
     if (note != NULL)
         memcpy(ret->note, note, note_n);
@@ -389,5 +401,5 @@ decode_empty(const char *p, size_t n, struct err *err)
     static const char *const known[] = {NULL};
     _cleanup_(cleanup_json) struct json_doc *doc = NULL;
 
-    return parse_object(p, n, known, &doc, err);
+    return decode_object(p, n, known, &doc, err);
 }

@@ -47,6 +47,25 @@ int decode_exec(const char *p, size_t n, const struct exec_limits *l, struct exe
                 struct err *err);
 void exec_body_done(struct exec_body *b);
 
+/* POST /v1/exec. */
+#define ONCE_INPUTS_MAX 256
+#define ONCE_OUTPUTS_MAX 64
+struct once_limits {
+    struct exec_limits exec;
+    int64_t max_input_bytes;
+};
+struct once_body {
+    struct json_doc *doc;
+    struct once_request req; /* but for the headers' part of it */
+    struct capture_request capture;
+    struct buf *contents; /* of the inputs, decoded */
+};
+/* As decode_exec and decode_open; also bad_path, and ERR_LIMIT "inputs_too_large" for what is given
+ * in the body itself. */
+int decode_once(const char *p, size_t n, const struct once_limits *l, struct once_body *ret,
+                struct err *err);
+void once_body_done(struct once_body *b);
+
 struct key_body {
     char owner[OWNER_MAX + 1];
     unsigned scopes; /* enum key_scope */

@@ -13,7 +13,7 @@
 /* Ids of requests are kept as they come. */
 _Static_assert(HTTP_REQUEST_ID_MAX == REQUEST_ID_MAX, "the row holds any request's id");
 
-/* POST /v1/sessions/{id}/exec: as one result, or as a stream of events. */
+/* POST /v1/sessions/{id}/exec and POST /v1/exec: as one result, or as a stream of events. */
 struct exec_run {
     struct api_call *call;
     bool stream;     /* events were asked for */
@@ -100,6 +100,13 @@ on_extra_fd(void *ctx, struct pollfd *ret)
                               ret);
 }
 
+/* What the answer tells of the session: nothing but its name when it is closed with the call. */
+static const struct session *
+session_of(const struct exec_outcome *o)
+{
+    return o->closes ? NULL : &o->session;
+}
+
 static int
 on_render(void *ctx, const struct exec_outcome *o, bool full, struct buf *out)
 {
@@ -108,7 +115,7 @@ on_render(void *ctx, const struct exec_outcome *o, bool full, struct buf *out)
 
     if (out->max > max)
         out->max = max;
-    return render_result(&run->call->api->o, &o->row, &o->result, &o->session, full, out);
+    return render_result(&run->call->api->o, &o->row, &o->result, session_of(o), full, out);
 }
 
 static void
@@ -140,10 +147,10 @@ answer(struct api_call *c, struct exec_run *run, struct exec_outcome *o)
     if (run->gone)
         return;
     if (run->stream) {
-        sse_end(&run->sse, &o->row, &o->result, &o->session, 0);
+        sse_end(&run->sse, &o->row, &o->result, session_of(o), 0);
         return;
     }
-    (void)render_result(&c->api->o, &o->row, &o->result, &o->session, true, &json);
+    (void)render_result(&c->api->o, &o->row, &o->result, session_of(o), true, &json);
     api_send_json(c, 200, &json);
 }
 
@@ -167,18 +174,13 @@ idempotency_key(struct api_call *c, const char **ret, struct err *err)
     return 0;
 }
 
+/* What the headers say about the run. */
 static int
-read_request(struct api_call *c, struct buf *text, struct exec_body *body, struct err *err)
+read_headers(struct api_call *c, struct execution_request *r, struct err *err)
 {
-    const struct api_options *o = &c->api->o;
-    const struct exec_limits limits = {o->max_code_bytes, o->exec_timeout_ms,
-                                       o->max_exec_timeout_ms};
-    struct execution_request *r = &body->req;
     const char *key;
 
-    memset(body, 0, sizeof(*body));
-    if (idempotency_key(c, &key, err) < 0 || api_read_json(c, text->max, text, err) < 0 ||
-        decode_exec(buf_str(text), text->len, &limits, body, err) < 0)
+    if (idempotency_key(c, &key, err) < 0)
         return -1;
     r->request_id = c->x->req.request_id;
     r->client_request_id = c->x->req.client_request_id;
@@ -188,36 +190,82 @@ read_request(struct api_call *c, struct buf *text, struct exec_body *body, struc
     return 0;
 }
 
+static struct exec_limits
+limits_of(const struct api_options *o)
+{
+    return (struct exec_limits){o->max_code_bytes, o->exec_timeout_ms, o->max_exec_timeout_ms};
+}
+
+static struct exec_callbacks
+callbacks_of(struct exec_run *run)
+{
+    return (struct exec_callbacks){.ctx = run,
+                                   .begun = on_begun,
+                                   .tick = on_tick,
+                                   .extra_fd = on_extra_fd,
+                                   .render = on_render};
+}
+
+/* Ends the call; rc and err are the manager's. */
+static void
+finish(struct exec_run *run, int rc, struct exec_outcome *outcome, const struct err *err)
+{
+    if (rc < 0) {
+        if (!run->gone)
+            api_problem(run->call, err);
+    } else {
+        answer(run->call, run, outcome);
+        exec_outcome_done(outcome);
+    }
+    sse_done(&run->sse);
+}
+
 void
 handle_exec(struct api_call *c)
 {
     struct exec_run run = {.call = c, .stream = wants_stream(c)};
-    const struct exec_callbacks cb = {.ctx = &run,
-                                      .begun = on_begun,
-                                      .tick = on_tick,
-                                      .extra_fd = on_extra_fd,
-                                      .render = on_render};
+    const struct exec_callbacks cb = callbacks_of(&run);
+    const struct exec_limits limits = limits_of(&c->api->o);
     _cleanup_buf_ struct buf text = BUF_INIT((size_t)limit_exec_body(c->api->o.max_code_bytes));
-    struct exec_outcome outcome;
-    struct exec_body body = {0};
+    _cleanup_(exec_body_done) struct exec_body body = {0};
+    struct exec_outcome outcome = {0};
     struct err err = ERR_INIT;
     const char *name;
+    int rc;
 
-    memset(&outcome, 0, sizeof(outcome));
-    if (api_session_name(c, &name, &err) < 0 || read_request(c, &text, &body, &err) < 0) {
+    if (api_session_name(c, &name, &err) < 0 || api_read_json(c, text.max, &text, &err) < 0 ||
+        decode_exec(buf_str(&text), text.len, &limits, &body, &err) < 0 ||
+        read_headers(c, &body.req, &err) < 0) {
         api_problem(c, &err);
-        exec_body_done(&body);
         return;
     }
     log_set_session(name);
     run.stop_early = body.req.on_disconnect == DISCONNECT_INTERRUPT;
-    if (manager_exec(c->api->o.manager, &c->caller, name, &body.req, &cb, &outcome, &err) < 0) {
-        if (!run.gone)
-            api_problem(c, &err);
-    } else {
-        answer(c, &run, &outcome);
-        exec_outcome_done(&outcome);
+    rc = manager_exec(c->api->o.manager, &c->caller, name, &body.req, &cb, &outcome, &err);
+    finish(&run, rc, &outcome, &err);
+}
+
+void
+handle_exec_once(struct api_call *c)
+{
+    const struct api_options *o = &c->api->o;
+    struct exec_run run = {.call = c, .stream = wants_stream(c)};
+    const struct exec_callbacks cb = callbacks_of(&run);
+    const struct once_limits limits = {limits_of(o), o->max_input_bytes};
+    _cleanup_buf_ struct buf text =
+        BUF_INIT((size_t)limit_once_body(o->max_code_bytes, o->max_input_bytes));
+    _cleanup_(once_body_done) struct once_body body = {0};
+    struct exec_outcome outcome = {0};
+    struct err err = ERR_INIT;
+    int rc;
+
+    if (api_read_json(c, text.max, &text, &err) < 0 ||
+        decode_once(buf_str(&text), text.len, &limits, &body, &err) < 0 ||
+        read_headers(c, &body.req.exec, &err) < 0) {
+        api_problem(c, &err);
+        return;
     }
-    sse_done(&run.sse);
-    exec_body_done(&body);
+    run.stop_early = body.req.exec.on_disconnect == DISCONNECT_INTERRUPT;
+    rc = manager_exec_once(o->manager, &c->caller, &body.req, &cb, &outcome, &err);
+    finish(&run, rc, &outcome, &err);
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/render.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/digest.h"
 #include "base/utf8.h"
+#include "http/disposition.h"
 
 void
 render_session(const struct api_options *o, struct json_writer *w, const char *name,
@@ -78,6 +81,18 @@ render_execution(struct json_writer *w, const char *name, const struct execution
     jw_end_object(w);
 }
 
+/* A path as text, or where it is none in base64. */
+static void
+render_path(struct json_writer *w, const char *path, size_t n)
+{
+    _cleanup_buf_ struct buf base64 = BUF_INIT(8192);
+
+    if (utf8_valid(path, n))
+        jw_string_n(w, "path", path, n);
+    else if (base64_encode(&base64, path, n) == 0)
+        jw_string_n(w, "path_base64", base64.data, base64.len);
+}
+
 void
 render_file(struct json_writer *w, const char *name, const char *path, size_t n,
             const struct file_info *f, int64_t now_wall_ms)
@@ -89,19 +104,80 @@ render_file(struct json_writer *w, const char *name, const char *path, size_t n,
         [FILE_OTHER] = "other",
     };
     char etag[FILE_ETAG_SIZE];
-    _cleanup_buf_ struct buf base64 = BUF_INIT(8192);
 
     file_etag(f, now_wall_ms, etag);
     jw_object(w, name);
-    if (utf8_valid(path, n)) {
-        jw_string_n(w, "path", path, n);
-    } else if (base64_encode(&base64, path, n) == 0) {
-        jw_string_n(w, "path_base64", base64.data, base64.len);
-    }
+    render_path(w, path, n);
     jw_string(w, "type", types[f->type]);
     jw_i64(w, "size", f->size);
     jw_time(w, "mtime", f->mtime_ns / 1000000);
     jw_string(w, "etag", etag);
+    jw_end_object(w);
+}
+
+void
+render_artifact(struct json_writer *w, const char *name, const struct artifact *a)
+{
+    size_t n = strlen(a->path);
+    const char *slash = strrchr(a->path, '/');
+    const char *file = slash != NULL ? slash + 1 : a->path;
+    char ref[24];
+
+    (void)snprintf(ref, sizeof(ref), "A%" PRId64, a->ref);
+    jw_object(w, name);
+    jw_string(w, "artifact_id", a->artifact_id);
+    jw_string(w, "ref", ref);
+    jw_i64(w, "version", a->version);
+    render_path(w, a->path, n);
+    jw_i64(w, "size", a->size);
+    jw_string(w, "mime_type", http_media_type(file, strlen(file)));
+    jw_string(w, "sha256", a->sha256);
+    jw_time(w, "created_at", a->created_at);
+    jw_string(w, "execution_id", a->eid);
+    jw_string(w, "session_id", a->session_name);
+    jw_end_object(w);
+}
+
+static void
+render_inputs(struct json_writer *w, const struct run_input *in, size_t n)
+{
+    jw_array(w, "inputs_loaded");
+    for (size_t i = 0; i < n; i++) {
+        jw_object(w, NULL);
+        render_path(w, in[i].path, in[i].path_len);
+        jw_i64(w, "size", in[i].size);
+        jw_string(w, "sha256", in[i].sha256);
+        if (in[i].artifact != NULL)
+            jw_string(w, "artifact", in[i].artifact);
+        jw_end_object(w);
+    }
+    jw_end_array(w);
+}
+
+void
+render_kept(struct json_writer *w, const struct execution_result *r)
+{
+    const struct artifact_report *a = &r->artifacts;
+
+    if (r->once)
+        render_inputs(w, r->inputs, r->n_inputs);
+    jw_array(w, "artifacts");
+    for (size_t i = 0; i < a->n_kept; i++)
+        render_artifact(w, NULL, &a->kept[i]);
+    jw_end_array(w);
+    if (!r->once)
+        return;
+    jw_object(w, "artifacts_left_out");
+    jw_i64(w, "count", a->left_total);
+    jw_array(w, "files");
+    for (size_t i = 0; i < a->n_left; i++) {
+        jw_object(w, NULL);
+        if (a->left[i].path[0] != '\0')
+            render_path(w, a->left[i].path, strlen(a->left[i].path));
+        jw_string(w, "reason", left_out_name(a->left[i].why));
+        jw_end_object(w);
+    }
+    jw_end_array(w);
     jw_end_object(w);
 }
 

@@ -15,6 +15,9 @@ void render_session(const struct api_options *o, struct json_writer *w, const ch
 void render_execution(struct json_writer *w, const char *name, const struct execution *e);
 void render_file(struct json_writer *w, const char *name, const char *path, size_t n,
                  const struct file_info *f, int64_t now_wall_ms);
+void render_artifact(struct json_writer *w, const char *name, const struct artifact *a);
+/* What a run of POST /v1/exec put in, and artifacts and artifacts_left_out of any run. */
+void render_kept(struct json_writer *w, const struct execution_result *r);
 void render_key(struct json_writer *w, const struct key_info *k, const char *token);
 
 /* The execution result as one whole object.  s NULL: the session is gone and is named only.  full

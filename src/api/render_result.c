@@ -5,8 +5,9 @@
 
 #include "base/utf8.h"
 
-/* Room for everything that is bounded by itself: traceback, error, session, numbers. */
-#define RESULT_SLACK (2 * 1024 * 1024)
+/* Room for everything that is bounded by itself: traceback, error, session, numbers, the names of
+ * inputs and artifacts. */
+#define RESULT_SLACK (4 * 1024 * 1024)
 /* A byte of text can take so many in JSON. */
 #define ESCAPE_MAX 6
 
@@ -122,8 +123,7 @@ put_result(const struct api_options *o, const struct execution *row,
     jw_i64(&w, "rich", r->bytes_rich);
     jw_end_object(&w);
     put_session(o, &w, row, s);
-    jw_array(&w, "artifacts");
-    jw_end_array(&w);
+    render_kept(&w, r);
     jw_end_object(&w);
     return out->failed ? -1 : 0;
 }

@@ -25,6 +25,15 @@ static const struct http_route routes[] = {
      H(handle_file_put)},
     {HTTP_DELETE, "/v1/sessions/{session_id}/files/{path...}", 0, SCOPE_EXECUTE, "api",
      H(handle_file_delete)},
+    {HTTP_POST, "/v1/exec", -1, SCOPE_EXECUTE, "exec", H(handle_exec_once)},
+    {HTTP_GET, "/v1/artifacts", 0, SCOPE_READ, "api", H(handle_artifact_list)},
+    {HTTP_GET, "/v1/artifacts/{artifact_id}", 0, SCOPE_READ, "api", H(handle_artifact_get)},
+    {HTTP_DELETE, "/v1/artifacts/{artifact_id}", 0, SCOPE_EXECUTE, "api",
+     H(handle_artifact_delete)},
+    {HTTP_GET, "/v1/artifacts/{artifact_id}/versions", 0, SCOPE_READ, "api",
+     H(handle_artifact_versions)},
+    {HTTP_GET, "/v1/artifacts/{artifact_id}/versions/{version}/content", 0, SCOPE_READ, "bulk",
+     H(handle_artifact_content)},
     {HTTP_GET, "/v1/executions", 0, SCOPE_READ, "api", H(handle_executions_by_request)},
     {HTTP_GET, "/v1/executions/{execution_id}", 0, SCOPE_READ, "api", H(handle_execution_get)},
     {HTTP_GET, "/v1/executions/{execution_id}/events", 0, SCOPE_READ, "bulk",
@@ -48,6 +57,8 @@ static const struct {
     {handle_execution_events, "last_event_id"},
     {handle_file_list, "path path_base64 glob recursive limit cursor"},
     {handle_file_delete, "recursive"},
+    {handle_artifact_list, "session_id conversation_id workflow_run_id limit cursor"},
+    {handle_artifact_versions, "limit cursor"},
 };
 
 const struct http_route *

@@ -34,6 +34,7 @@ struct settings {
     /* files */
     int64_t max_file_bytes, max_input_bytes;
     char *transfer; /* direct | kernel */
+    int64_t artifact_max_bytes, artifact_max_count, artifact_max_total_bytes;
     /* gateway */
     char *gateway_url, *gateway_token, *kernel_name, *gateway_ca_file;
     bool gateway_shared;
@@ -85,7 +86,7 @@ int settings_man(struct buf *out);      /* roff for husk.conf(5) */
  * pointer is out. */
 #define SETTINGS_PATH_MAX 512
 const char *settings_path(const struct settings *s, const char *what, char out[SETTINGS_PATH_MAX]);
-/* what: "db" "workspaces" "spool" "locks" "alarms" "scoreboard" "pid" "sock:exec" "sock:api"
- * "sock:bulk" "sock:ctl" */
+/* what: "db" "workspaces" "spool" "artifacts" "locks" "alarms" "scoreboard" "pid" "sock:exec"
+ * "sock:api" "sock:bulk" "sock:ctl" */
 
 #endif

@@ -91,6 +91,15 @@ const struct setting setting_table[] = {
              "checked by length and SHA-256, and end with it. That is proof against accidents of "
              "the session's code, not against code that means harm in its own interpreter."},
 
+    {NULL, "ARTIFACT_MAX_BYTES", SETTING_BYTES, AT(artifact_max_bytes), KIB, TIB, "50MiB",
+     .help = "The largest file a run may keep as an artifact; of larger ones the result says that "
+             "they were left out."},
+    {NULL, "ARTIFACT_MAX_COUNT_PER_USER", SETTING_INT, AT(artifact_max_count), 0,
+     INT64_C(1000000000), "5000", .help = "How many versions of artifacts one owner may have."},
+    {NULL, "ARTIFACT_MAX_TOTAL_BYTES_PER_USER", SETTING_BYTES, AT(artifact_max_total_bytes), 0,
+     1024 * TIB, "5GiB",
+     .help = "The size of all of them together; each version counts with its own size."},
+
     {"Gateway", "SANDBOX_GATEWAY_URL", SETTING_URL, AT(gateway_url), 8, 400,
      "http://localhost:8888",
      .help = "The Jupyter gateway (Kernel Gateway, Jupyter Server or Enterprise Gateway)."},

@@ -134,7 +134,7 @@ put_upstreams(const struct settings *s, struct buf *out)
                         "        PUT husk_bulk;\n"
                         "        default husk_api;\n"
                         "    }\n"
-                        "    map $request_method $husk_events_lane {\n"
+                        "    map $request_method $husk_read_lane {\n"
                         "        GET husk_bulk;\n"
                         "        default husk_api;\n"
                         "    }\n"
@@ -242,7 +242,9 @@ put_routes(const struct settings *s, struct buf *out)
                                    : "";
     char more[400];
     int64_t exec_max = limit_exec_body(s->max_code_bytes);
-    int64_t once_max = exec_max + s->max_input_bytes / 3 * 4 + LIMIT_JSON_BODY;
+    int64_t once_max = limit_once_body(s->max_code_bytes, s->max_input_bytes);
+    int64_t once_ms = limit_once_ms(s->start_timeout_ms, s->turn_wait_ms, s->max_exec_timeout_ms,
+                                    s->http_timeout_ms);
 
     put_location(out, "= /healthz", "husk_ctl", open);
     put_location(out, "= /readyz", "husk_ctl", open);
@@ -263,10 +265,13 @@ put_routes(const struct settings *s, struct buf *out)
     put_location(out, "~ ^/v1/sessions/[^/]+/exec$", "$husk_exec_lane", more);
     snprintf(more, sizeof(more),
              "            client_max_body_size %" PRId64 ";\n"
-             "            fastcgi_buffering off;\n",
-             once_max);
+             "            fastcgi_buffering off;\n"
+             "            fastcgi_read_timeout %" PRId64 "s;\n",
+             once_max, (once_ms + 999) / 1000);
     put_location(out, "~ ^/v1/(exec|extract)$", "$husk_exec_lane", more);
-    put_location(out, "~ ^/v1/executions/[^/]+/events$", "$husk_events_lane",
+    put_location(out, "~ ^/v1/artifacts/[^/]+/versions/[^/]+/content$", "$husk_read_lane",
+                 "            fastcgi_buffering off;\n");
+    put_location(out, "~ ^/v1/executions/[^/]+/events$", "$husk_read_lane",
                  "            fastcgi_buffering off;\n");
     snprintf(more, sizeof(more),
              "            client_max_body_size %" PRId64 ";\n"

@@ -141,12 +141,31 @@ exec_held(struct run *r, const struct caller *c, const char *body_sha256, struct
     if (turn_take(r->m, r->s.sid, &w, &r->turn, err) < 0)
         return busy_or_replay(r, c, body_sha256, ret, err);
     r->row.waited_ms = r->turn.waited_ms;
+    if (capture_begin(r->m, r->req, &r->s, &r->capture, err) < 0)
+        return -1;
     n = begin(r, c, body_sha256, ret, err);
     if (n == 0) {
         log_set_execution(r->row.eid);
         run_code(r, ret);
         log_set_execution(NULL);
     }
+    capture_done(&r->capture);
+    return n;
+}
+
+int
+exec_replay(struct manager *m, const struct caller *c, const char *name,
+            const struct execution_request *q, struct exec_outcome *ret, struct err *err)
+{
+    char code_sha256[SHA256_HEX_SIZE], body_sha256[SHA256_HEX_SIZE];
+    int n;
+
+    memset(ret, 0, sizeof *ret);
+    execution_result_init(&ret->result);
+    digest_request(q, code_sha256, body_sha256);
+    n = replay_find(m, c, name, q, body_sha256, ret, err);
+    if (n < 0)
+        exec_outcome_done(ret);
     return n;
 }
 

@@ -10,9 +10,9 @@
 #include "manager/internal.h"
 #include "store/session_store.h"
 
-/* The directory, made anew if the session's code removed it. */
-static int
-open_workspace(struct manager *m, int64_t workspace_id, struct workspace *ret, struct err *err)
+int
+manager_workspace_open(struct manager *m, int64_t workspace_id, struct workspace *ret,
+                       struct err *err)
 {
     struct err first = ERR_INIT;
 
@@ -39,7 +39,7 @@ manager_files_begin(struct manager *m, const struct caller *c, const char *name,
     if (hold_take(m, c, name, &w, &s, err) < 0)
         return -1;
     ret->ws.root_fd = -1;
-    if (!m->o.transfer_kernel && open_workspace(m, s.workspace_id, &ret->ws, err) < 0) {
+    if (!m->o.transfer_kernel && manager_workspace_open(m, s.workspace_id, &ret->ws, err) < 0) {
         hold_leave(m, s.sid);
         session_done(&s);
         return -1;

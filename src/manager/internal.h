@@ -43,10 +43,12 @@ struct manager {
     char boot_id[CLOCK_BOOT_ID_SIZE];
     struct backend_slot backends[BACKENDS_MAX]; /* [0] is the setting's; others as they are asked */
     int n_backends;
-    int64_t usage_checked_ms; /* monotonic; when the sweep last measured the workspaces */
-    int64_t optimized_ms;     /* monotonic; when it last ran the planner's upkeep */
-    int64_t pool_next_ms;     /* monotonic; not before may the pool's next start be tried */
-    int64_t pool_pause_ms;    /* how long the last failure made it wait, 0 none */
+    int64_t usage_checked_ms;    /* monotonic; when the sweep last measured the workspaces */
+    int64_t optimized_ms;        /* monotonic; when it last ran the planner's upkeep */
+    int64_t pool_next_ms;        /* monotonic; not before may the pool's next start be tried */
+    int64_t pool_pause_ms;       /* how long the last failure made it wait, 0 none */
+    int artifacts_fd;            /* the folder of contents; -1 until it is needed */
+    int64_t artifacts_looked_ms; /* monotonic; when the sweep last looked for unnamed ones */
 };
 
 /* manager.c */
@@ -54,6 +56,9 @@ struct manager {
  * fails. */
 int manager_new_with(const struct manager_options *o, struct sandbox *sb, struct manager **ret,
                      struct err *err);
+/* A folder below the state directory, made when it is missing; by root, for whoever owns the folder
+ * it lies in. */
+int manager_state_dir(const char *path, struct err *err);
 struct db_now manager_now(const struct manager *m);
 /* The sandbox of a backend by name, made when first asked for. ERR_INVALID "unknown_backend". */
 int manager_backend(struct manager *m, const char *name, struct sandbox **ret, struct err *err);
@@ -107,6 +112,15 @@ int close_dead_open(struct manager *m, int64_t sid, bool *ret_done, struct err *
 /* Makes room for one runtime: expired ones of anybody, else the owner's least recently used idle
  * session. 1 done, 0 there is none to end, -1 (gateway_unavailable: an end was not confirmed). */
 int close_for_room(struct manager *m, const char *owner, int64_t except_sid, struct err *err);
+
+/* files.c: a session's directory, made anew if its code removed it. */
+int manager_workspace_open(struct manager *m, int64_t workspace_id, struct workspace *ret,
+                           struct err *err);
+
+/* artifacts.c */
+/* Makes m->artifacts_fd be there; not_implemented where nothing is kept. */
+int manager_artifacts_dir(struct manager *m, struct err *err);
+void upkeep_artifacts(struct manager *m, struct deadline d, struct sweep_report *r);
 
 /* runtime.c */
 /* Ends exactly this runtime; true when its end is confirmed. */

@@ -90,9 +90,8 @@ manager_end_deadline(const struct manager *m)
     return deadline_in(m->o.sandbox.http_timeout_ms);
 }
 
-/* Made when it is missing; by root, for whoever owns the folder it lies in. */
-static int
-make_spool_dir(const char *path, struct err *err)
+int
+manager_state_dir(const char *path, struct err *err)
 {
     _cleanup_free_ char *parent = NULL;
     const char *slash = strrchr(path, '/');
@@ -120,7 +119,7 @@ open_all(struct manager *m, struct err *err)
     if (db_open(m->o.db_path, 0, &m->db, err) < 0 || db_ping(m->db, err) < 0)
         return -1;
     m->lock_fd = lock_open(m->o.lock_path, err);
-    if (m->lock_fd < 0 || make_spool_dir(m->o.spool_dir, err) < 0)
+    if (m->lock_fd < 0 || manager_state_dir(m->o.spool_dir, err) < 0)
         return -1;
     now = manager_now(m);
     r = session_store_reboot(m->db, &now, err);
@@ -143,6 +142,8 @@ manager_new_with(const struct manager_options *o, struct sandbox *sb, struct man
     /* Measured at start-up already: a sweep that runs once a process would never do it else. */
     m->usage_checked_ms = INT64_MIN / 2;
     m->optimized_ms = clock_mono_ms();
+    m->artifacts_fd = -1;
+    m->artifacts_looked_ms = INT64_MIN / 2;
     if (add_backend(m, o->backend, sb) < 0) {
         sb->ops->free(sb);
         manager_free(m);
@@ -174,8 +175,8 @@ manager_free(struct manager *m)
     for (int i = 0; i < m->n_backends; i++)
         m->backends[i].sb->ops->free(m->backends[i].sb);
     db_close(m->db);
-    if (m->lock_fd >= 0)
-        (void)close(m->lock_fd);
+    cleanup_close(&m->lock_fd);
+    cleanup_close(&m->artifacts_fd);
     free(m);
 }
 

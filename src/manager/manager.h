@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "model/alarm.h"
+#include "model/artifact.h"
 #include "model/execution.h"
 #include "model/session.h"
 #include "sandbox/sandbox.h"
@@ -24,7 +25,8 @@ struct manager;
 
 struct manager_options {
     const char *db_path, *workspaces_dir, *spool_dir, *lock_path; /* borrowed for its life */
-    const char *alarms_path; /* a file the sweep keeps; NULL: no watch over the database */
+    const char *artifacts_dir; /* what runs keep; made when it is needed. NULL: nothing is kept */
+    const char *alarms_path;   /* a file the sweep keeps; NULL: no watch over the database */
     const char *backend;
     struct sandbox_options sandbox;
     int64_t default_ttl_ms, max_ttl_ms;
@@ -34,6 +36,8 @@ struct manager_options {
     int64_t workspace_retention_ms, workspaces_max_bytes, history_retention_ms;
     int64_t exec_timeout_ms, max_exec_timeout_ms;
     int64_t spool_bytes, events_retention_ms, idempotency_retention_ms;
+    int64_t artifact_max_bytes;                           /* of one file */
+    int64_t artifact_max_count, artifact_max_total_bytes; /* of one owner's versions */
     int64_t start_timeout_ms;
     bool keep_code;
     bool gateway_shared;
@@ -125,6 +129,7 @@ struct exec_outcome {
     struct execution_result result;
     struct session session; /* as it stands after; state_lost to be told in this answer */
     bool replayed;
+    bool closes; /* the session is closed with the call: the answer only names it */
 };
 void exec_outcome_done(struct exec_outcome *o);
 
@@ -142,6 +147,44 @@ struct exec_callbacks {
 int manager_exec(struct manager *m, const struct caller *c, const char *name,
                  const struct execution_request *r, const struct exec_callbacks *cb,
                  struct exec_outcome *ret, struct err *err);
+
+/* One call that opens a session (or finds one), puts files into it, runs and keeps what came out.
+ * What it opened it closes again, unless `keep`; what it found stays as it was. As manager_exec,
+ * and the errors of opening and of uploads; besides inputs_too_large, artifact_not_found, and
+ * not_implemented for a capture with transfer_kernel. */
+struct once_request {
+    struct open_request open;
+    bool keep;
+    struct run_input *inputs; /* size and sha256 are filled */
+    size_t n_inputs;
+    int64_t max_input_bytes; /* of all inputs together */
+    struct execution_request exec;
+};
+int manager_exec_once(struct manager *m, const struct caller *c, struct once_request *r,
+                      const struct exec_callbacks *cb, struct exec_outcome *ret, struct err *err);
+
+/* Artifacts: what runs kept. Slug artifact_not_found; an admin sees every owner's. */
+/* The latest version (version 0) or a certain one. */
+int manager_artifact_get(struct manager *m, const struct caller *c, const char *id, int64_t version,
+                         struct artifact *ret, struct err *err);
+/* By its short reference in one of the caller's own sessions' names. */
+int manager_artifact_by_ref(struct manager *m, const struct caller *c, const char *session_name,
+                            int64_t ref, struct artifact *ret, struct err *err);
+/* Latest versions, newest artifact first, behind after_aid (0: from the newest); session_name NULL:
+ * all. *ret is a heap array. */
+int manager_artifacts(struct manager *m, const struct caller *c, const char *session_name,
+                      int64_t after_aid, int limit, struct artifact **ret, size_t *ret_n,
+                      bool *ret_more, struct err *err);
+/* All versions of one, newest first, behind after_version (0: from the newest). */
+int manager_artifact_versions(struct manager *m, const struct caller *c, const char *id,
+                              int64_t after_version, int limit, struct artifact **ret,
+                              size_t *ret_n, bool *ret_more, struct err *err);
+/* Its content, for reading; the caller closes *ret_fd. */
+int manager_artifact_open(struct manager *m, const struct artifact *a, int *ret_fd,
+                          struct err *err);
+/* With all versions; contents that nothing else has go too. */
+int manager_artifact_remove(struct manager *m, const struct caller *c, const char *id,
+                            struct err *err);
 
 /* Executions. Slug execution_not_found. */
 int manager_execution_get(struct manager *m, const struct caller *c, const char *eid,
@@ -243,7 +286,7 @@ int manager_alarms(struct manager *m, struct alarm ret[MANAGER_ALARMS_MAX], stru
 struct sweep_report {
     bool ran;
     int expired, closed, aborted, orphans, quarantine_tried, quarantine_ended, opening_undone,
-        workspaces_removed, spools_removed, history_removed, pool_ended;
+        workspaces_removed, spools_removed, history_removed, pool_ended, blobs_removed;
 };
 int manager_sweep(struct manager *m, struct deadline d, struct sweep_report *ret, struct err *err);
 

@@ -12,6 +12,7 @@ struct manager_paths {
     char spool[SETTINGS_PATH_MAX];
     char locks[SETTINGS_PATH_MAX];
     char alarms[SETTINGS_PATH_MAX];
+    char artifacts[SETTINGS_PATH_MAX];
 };
 
 /* The options that settings give, one place for all programs. Borrows from both, which must outlive

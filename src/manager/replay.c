@@ -10,7 +10,7 @@ void
 digest_request(const struct execution_request *q, char ret_code[SHA256_HEX_SIZE],
                char ret_body[SHA256_HEX_SIZE])
 {
-    /* What decides about the run; the code's length is there implicitly, being last. */
+    /* What decides about the run. `more` holds all of the request, the code among it. */
     const int64_t head[2] = {q->timeout_ms, q->on_disconnect};
     struct sha256 *h = sha256_new();
     uint8_t digest[SHA256_SIZE];
@@ -18,6 +18,8 @@ digest_request(const struct execution_request *q, char ret_code[SHA256_HEX_SIZE]
     sha256_hex_of(q->code, q->code_len, ret_code);
     sha256_add(h, head, sizeof head);
     sha256_add(h, q->code, q->code_len);
+    if (q->more_len > 0)
+        sha256_add(h, q->more, q->more_len);
     sha256_finish(h, digest);
     hex_encode(digest, sizeof digest, ret_body);
 }

@@ -192,6 +192,7 @@ foresee(struct run *r, struct exec_outcome *out, bool tell, const struct db_now 
 {
     struct session *s = &out->session;
 
+    out->closes = r->req->closes;
     *s = r->s;
     s->labels = xstrdup(r->s.labels ? r->s.labels : "{}");
     s->busy_execution[0] = '\0';
@@ -275,6 +276,10 @@ run_code(struct run *r, struct exec_outcome *out)
     lost = out->result.runtime_invalidated;
     if (lost && runtime_replace_begin(r->m, &r->s, 1, &err) < 0)
         log_warning("a runtime that must go is left to the next call: %s", err.msg);
+    out->result.once = r->req->once;
+    out->result.inputs = r->req->inputs;
+    out->result.n_inputs = r->req->n_inputs;
+    capture_end(r->m, &r->capture, r->req, &r->row, &out->result.artifacts);
     now = manager_now(r->m);
     r->row.ended_at = now.wall_ms;
     out->row = r->row;

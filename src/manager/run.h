@@ -3,6 +3,7 @@
 #define HUSK_MANAGER_RUN_H
 
 #include "base/digest.h"
+#include "manager/capture.h"
 #include "manager/internal.h"
 #include "spool/spool.h"
 
@@ -17,6 +18,7 @@ struct run {
     bool goes_on; /* a caller that leaves does not end it */
     struct session s;
     struct turn turn;
+    struct capture capture;
     struct execution row;
     bool announced;
     struct spool_writer *spool; /* NULL: could not be made; the run goes on without */
@@ -30,6 +32,11 @@ struct run {
 void run_code(struct run *r, struct exec_outcome *out);
 /* Does the caller want the wait to end? For struct wait. */
 bool run_given_up(void *run);
+
+/* exec.c: the look for an earlier request alone, as manager_exec does it first: 1 *ret is the
+ * replay, 0 none, -1. */
+int exec_replay(struct manager *m, const struct caller *c, const char *name,
+                const struct execution_request *q, struct exec_outcome *ret, struct err *err);
 
 /* replay.c */
 void digest_request(const struct execution_request *q, char ret_code[SHA256_HEX_SIZE],

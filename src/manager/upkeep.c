@@ -260,6 +260,7 @@ upkeep_storage(struct manager *m, struct deadline d, struct sweep_report *r)
     bound_workspaces(m, d);
     doomed(m, d, r);
     retention(m, d, r);
+    upkeep_artifacts(m, d, r);
     if (clock_mono_ms() - m->optimized_ms >= OPTIMIZE_EVERY_MS) {
         m->optimized_ms = clock_mono_ms();
         if (db_optimize(m->db, &err) < 0)

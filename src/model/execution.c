@@ -86,5 +86,6 @@ execution_result_done(struct execution_result *r)
     for (size_t i = 0; i < r->n_plots; i++)
         free(r->plots[i].content_base64);
     free(r->plots);
+    artifact_report_done(&r->artifacts);
     execution_result_init(r);
 }

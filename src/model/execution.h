@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/id.h"
+#include "model/artifact.h"
 #include "model/session.h"
 
 #include <stdbool.h>
@@ -35,6 +36,26 @@ int exec_reason_parse(const char *s, enum exec_reason *ret);
 
 enum on_disconnect { DISCONNECT_INTERRUPT, DISCONNECT_CONTINUE };
 
+/* A file that is put into the workspace before a run: bytes, or a kept file by its id or, within
+ * this session's name, by its short reference ("A1"). */
+struct run_input {
+    const char *path; /* checked */
+    size_t path_len;
+    const void *p; /* NULL: artifact */
+    size_t n;
+    const char *artifact;
+    /* filled when it was put there */
+    int64_t size;
+    char sha256[SHA256_HEX_SIZE];
+};
+
+/* Which files of the workspace are kept after a run. */
+struct capture_request {
+    bool changed;         /* all that the run made or changed, as the file system shows it */
+    const char **outputs; /* patterns as in lists; what they match is kept, changed or not */
+    size_t n_outputs;
+};
+
 /* What is to run. Everything is borrowed for the length of the call. */
 struct execution_request {
     const char *code;
@@ -44,6 +65,14 @@ struct execution_request {
     const char *request_id;        /* unique: nginx's, never the client's */
     const char *client_request_id; /* or NULL */
     const char *idempotency_key;   /* or NULL */
+    /* of a run that opens its session by itself */
+    bool once;
+    bool closes; /* … and closes it: the answer only names it */
+    const struct run_input *inputs;
+    size_t n_inputs;
+    const struct capture_request *capture; /* NULL: nothing is kept */
+    const char *more;                      /* what else tells it from a request of the same code */
+    size_t more_len;
 };
 
 /*
@@ -110,6 +139,10 @@ struct execution_result {
     bool truncated;
     bool runtime_invalidated; /* the kernel is gone or must go */
     bool incomplete;          /* a message that should have come did not */
+    bool once;                /* below: what a run that opened its session by itself has besides */
+    const struct run_input *inputs; /* the request's */
+    size_t n_inputs;
+    struct artifact_report artifacts;
 };
 
 void execution_result_init(struct execution_result *r);

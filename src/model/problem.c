@@ -57,6 +57,8 @@ static const struct problem table[] = {
      "There is no such execution, its history is over, or it is another owner's."},
     {"file_not_found", 404, "File not found", "The workspace holds no such file."},
     {"workspace_gone", 404, "Workspace gone", "The session's files are not there any more."},
+    {"artifact_not_found", 404, "Artifact not found",
+     "There is no such artifact or version, or it is another owner's."},
     {"key_not_found", 404, "Key not found", "There is no key of this id."},
     {"method_not_allowed", 405, "Method not allowed",
      "The resource is there, but not for this method; Allow names those it takes."},
@@ -88,6 +90,9 @@ static const struct problem table[] = {
      "The file is larger than SANDBOX_MAX_FILE_BYTES allows."},
     {"code_too_large", 413, "Code too large",
      "The code is longer than SANDBOX_MAX_CODE_BYTES allows. Upload it as a file and run that."},
+    {"inputs_too_large", 413, "Inputs too large",
+     "The inputs together are larger than SANDBOX_MAX_INPUT_BYTES allows. Put them into a session "
+     "as files first."},
     {"uri_too_long", 414, "URI too long", "The request's target is too long."},
     {"unsupported_media_type", 415, "Unsupported media type",
      "The body's Content-Type must be application/json here."},

@@ -144,6 +144,7 @@ make_api(struct worker *w, struct err *err)
         .manager = w->manager,
         .max_code_bytes = s->max_code_bytes,
         .max_file_bytes = s->max_file_bytes,
+        .max_input_bytes = s->max_input_bytes,
         .max_output_bytes = s->max_output_bytes,
         .exec_timeout_ms = s->exec_timeout_ms,
         .max_exec_timeout_ms = s->max_exec_timeout_ms,

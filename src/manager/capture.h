@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef HUSK_MANAGER_CAPTURE_H
+#define HUSK_MANAGER_CAPTURE_H
+
+#include "manager/internal.h"
+#include "workspace/snapshot.h"
+
+/* How long looking for what a run changed, and keeping it, may take. */
+#define CAPTURE_MS 20000
+
+/* What a run is to keep, seen from before it to after it. */
+struct capture {
+    struct workspace ws; /* root_fd -1: nothing is kept */
+    struct snapshot *before;
+};
+
+/* Looks at the workspace before the run; nothing is to be done when the request keeps nothing. The
+ * caller has the session's turn. */
+int capture_begin(struct manager *m, const struct execution_request *q, const struct session *s,
+                  struct capture *ret, struct err *err);
+/* Keeps what the run made, however it ended; what cannot be kept is said in *ret. */
+void capture_end(struct manager *m, struct capture *c, const struct execution_request *q,
+                 const struct execution *row, struct artifact_report *ret);
+void capture_done(struct capture *c);
+
+#endif
