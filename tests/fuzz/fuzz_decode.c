@@ -60,6 +60,26 @@ exec_one(const char *p, size_t n)
 }
 
 static void
+once_one(const char *p, size_t n)
+{
+    const struct once_limits once = {limits, 1024};
+    struct err err = ERR_INIT;
+    struct once_body b;
+    int rc = decode_once(p, n, &once, &b, &err);
+    size_t total = 0;
+
+    check_refusal(rc, &err);
+    for (size_t i = 0; rc == 0 && i < b.req.n_inputs; i++) {
+        if ((b.req.inputs[i].p == NULL) == (b.req.inputs[i].artifact == NULL))
+            abort();
+        total += b.req.inputs[i].n;
+    }
+    if (total > 1024 || b.capture.n_outputs > ONCE_OUTPUTS_MAX)
+        abort();
+    once_body_done(&b);
+}
+
+static void
 key_one(const char *p, size_t n)
 {
     struct err err = ERR_INIT;
@@ -79,7 +99,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size == 0)
         return 0;
-    switch (data[0] % 5) {
+    switch ((uint8_t)(data[0] - '2') % 6) {
     case 0:
         open_one(p, size - 1);
         break;
@@ -91,6 +111,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 3:
         key_one(p, size - 1);
+        break;
+    case 5:
+        once_one(p, size - 1);
         break;
     default:
         check_refusal(decode_empty(p, size - 1, &err), &err);

@@ -53,6 +53,16 @@ def test_8_mib_both_ways(client, session):
     assert names(client, session) == ["big"]
 
 
+def test_one_call(client):
+    body = {"code": "print(open('in/x').read())", "inputs": [{"path": "in/x", "content_base64": "YWJj"}]}
+    answer = client.post("/v1/exec", body)
+    assert answer.status == 200 and answer.json()["stdout"] == "abc\n", answer
+    for keep in ({"capture": True}, {"outputs": ["x"]}):
+        refused = client.post("/v1/exec", {**body, **keep})
+        assert refused.status == 501 and refused.code == "not_implemented"
+    assert client.get("/v1/sessions").json()["sessions"] == []
+
+
 def test_the_limit(client, session):
     head = (f"PUT {url(session, 'big')} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {client.key}\r\n"
             f"Content-Length: {LIMIT + 1}\r\nConnection: close\r\n\r\n")
