@@ -126,8 +126,10 @@ follow_stream(struct api_call *c, struct execution *row, int64_t after_seq)
     struct spool_reader *probe = NULL;
     struct sse s;
 
-    /* Whether there is anything to follow must be known before the head goes out. */
-    if (open_spool(c, row, after_seq, &probe, &err) < 0) {
+    /* Whether there is anything to follow must be known before the head goes out.  Of a run whose
+     * worker died before it had made the spool there is the end. */
+    if (open_spool(c, row, after_seq, &probe, &err) < 0 &&
+        !(err.code == ERR_NOT_FOUND && row->reason == REASON_ABORTED)) {
         if (err.code == ERR_NOT_FOUND)
             (void)err_slug(&err, ERR_NOT_FOUND, "events_gone",
                            "the events of execution %s are not kept any longer", row->eid);
@@ -137,7 +139,7 @@ follow_stream(struct api_call *c, struct execution *row, int64_t after_seq)
     if (sse_begin(&s, c) == 0 && c->x->req.method != HTTP_HEAD) {
         s.reader = steal_ptr(probe);
         s.last_seq = after_seq;
-        if (follow_events(c, &s, row))
+        if (s.reader == NULL || follow_events(c, &s, row))
             end_stream(c, &s, row, after_seq);
     }
     spool_reader_free(probe);

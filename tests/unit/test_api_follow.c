@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "spool/spool.h"
 #include "support/api_fixture.h"
 
 /* Runs that another process has: followed to their end, and what becomes of them when it dies. */
@@ -74,18 +75,36 @@ test_followed_to_its_end(void **state)
     assert_memory_equal(out, "completed", 9);
 }
 
+/* The execution id in "/v1/executions/<eid>/events". */
+static const char *
+eid_of(const char *target, char ret[ID_UUID_SIZE])
+{
+    static const char prefix[] = "/v1/executions/";
+
+    memcpy(ret, target + sizeof(prefix) - 1, ID_UUID_SIZE - 1);
+    ret[ID_UUID_SIZE - 1] = '\0';
+    return ret;
+}
+
 static void
 test_runner_dies(void **state)
 {
     struct api_fixture *a = *state;
     struct child c = fixture_spawn(&a->base, "exec", "s", "sleep 60000");
     const char *at;
-    char target[128], out[200];
+    char target[128], out[200], eid[ID_UUID_SIZE];
     size_t n;
 
     events_of(a, target);
     (void)kill(c.pid, SIGKILL);
     assert_int_equal(fixture_wait(&c, out, sizeof(out)), 1000 + SIGKILL);
+    begin_as_ann(a, "GET", target);
+    api_finish_expect(a, 200, NULL);
+    at = strstr(api_body(a, &n), "event: result\n");
+    assert_non_null(at);
+    assert_non_null(strstr(at, "\"reason\":\"aborted\""));
+    /* as if it had died before it made the spool */
+    spool_remove(a->o.spool_dir, eid_of(target, eid));
     begin_as_ann(a, "GET", target);
     api_finish_expect(a, 200, NULL);
     at = strstr(api_body(a, &n), "event: result\n");
