@@ -131,7 +131,7 @@ handle_artifact_get(struct api_call *c)
     struct json_writer w;
     struct err err = ERR_INIT;
     struct artifact a;
-    const char *id;
+    const char *id = NULL;
 
     if (artifact_id(c, &id, &err) < 0 ||
         manager_artifact_get(c->api->o.manager, &c->caller, id, 0, &a, &err) < 0) {
@@ -151,7 +151,7 @@ handle_artifact_versions(struct api_call *c)
     bool more = false;
     int64_t after;
     size_t n = 0;
-    const char *id;
+    const char *id = NULL;
     int limit;
 
     if (artifact_id(c, &id, &err) < 0 || api_query_limit(c, &limit, &err) < 0 ||
@@ -182,7 +182,7 @@ static int
 open_version(struct api_call *c, struct artifact *a, struct out_file *f, struct err *err)
 {
     const struct http_param *number = &c->x->req.params[1];
-    const char *id, *slash;
+    const char *id = NULL, *slash;
     int64_t version;
 
     if (artifact_id(c, &id, err) < 0)
@@ -220,7 +220,7 @@ void
 handle_artifact_delete(struct api_call *c)
 {
     struct err err = ERR_INIT;
-    const char *id;
+    const char *id = NULL;
 
     if (artifact_id(c, &id, &err) < 0 ||
         manager_artifact_remove(c->api->o.manager, &c->caller, id, &err) < 0)
