@@ -345,7 +345,6 @@ put_errors(const struct settings *s, struct buf *out)
         {"401", "unauthorized", 401},
         {"403", "forbidden", 403},
         {"404", "not_found", 404},
-        {"408", "request_timeout", 408},
         {"411", "length_required", 411},
         {"413", "body_too_large", 413},
         {"414", "uri_too_long", 414},

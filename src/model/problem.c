@@ -62,7 +62,6 @@ static const struct problem table[] = {
     {"key_not_found", 404, "Key not found", "There is no key of this id."},
     {"method_not_allowed", 405, "Method not allowed",
      "The resource is there, but not for this method; Allow names those it takes."},
-    {"request_timeout", 408, "Request timeout", "The request came too slowly. Send it again."},
     {"conflict", 409, "Conflict", "The state of the resource forbids this now."},
     {"session_busy", 409, "Session busy",
      "An execution runs and no further one may wait; the detail says which and since when. Try "
@@ -133,7 +132,6 @@ static const struct problem table[] = {
     {"database_busy", 503, "Database busy", "The database is locked. Try again at once."},
     {"database_version", 503, "Database of another version",
      "The database must be migrated: huskctl db migrate."},
-    {"draining", 503, "Draining", "The service is stopping. Try again; another worker takes it."},
     {"no_worker", 503, "No worker free", "All workers are busy or restarting. Try again soon."},
     {"timeout", 504, "Timeout", "The time for this request is over."},
     {"gateway_timeout", 504, "Gateway timeout",

@@ -93,6 +93,11 @@ def test_errors_that_nginx_makes_are_problems_too(client, request_bytes, status)
         assert set(json.loads(body)) >= {"status", "title", "code", "request_id"}
 
 
+def test_headers_over_the_limit_are_named(client):
+    answer = raw(client, b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 70000 + b"\r\nConnection: close\r\n\r\n")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["code"] == "headers_too_large"
+
+
 def test_cors_only_for_the_configured_origin(client):
     allowed = client.request("OPTIONS", "/v1/sessions", headers={
         "Origin": "https://app.example", "Access-Control-Request-Method": "POST",

@@ -54,16 +54,21 @@ t_every_code_has_a_default(void **state)
     static const struct {
         enum err_code code;
         int status;
+        const char *slug;
     } rows[] = {
-        {ERR_NONE, 500},     {ERR_INVALID, 400},  {ERR_DENIED, 403},      {ERR_NOT_FOUND, 404},
-        {ERR_CONFLICT, 409}, {ERR_LIMIT, 413},    {ERR_TIMEOUT, 504},     {ERR_ABORTED, 499},
-        {ERR_NOMEM, 500},    {ERR_INTERNAL, 500}, {ERR_UNAVAILABLE, 503}, {ERR_UNCERTAIN, 503},
+        {ERR_NONE, 500, "internal"},           {ERR_INVALID, 400, "invalid_request"},
+        {ERR_DENIED, 403, "forbidden"},        {ERR_NOT_FOUND, 404, "not_found"},
+        {ERR_CONFLICT, 409, "conflict"},       {ERR_LIMIT, 413, "limit_exceeded"},
+        {ERR_TIMEOUT, 504, "timeout"},         {ERR_ABORTED, 499, "client_closed"},
+        {ERR_NOMEM, 500, "internal"},          {ERR_INTERNAL, 500, "internal"},
+        {ERR_UNAVAILABLE, 503, "unavailable"}, {ERR_UNCERTAIN, 503, "unavailable"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct err err = ERR_INIT;
         err_set(&err, rows[i].code, "x");
         assert_non_null(problem_of(&err));
         assert_int_equal(problem_of(&err)->status, rows[i].status);
+        assert_string_equal(problem_of(&err)->slug, rows[i].slug);
     }
 }
 
