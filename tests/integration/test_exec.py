@@ -187,6 +187,14 @@ def test_input_fails_at_once(client, session, code):
     assert client.run(session, "print(1)")["stdout"] == "1\n"
 
 
+@pytest.mark.parametrize("code", ["breakpoint()", "!read x; echo got $x", "!touch q; rm -i q", "import sys; print(repr(sys.stdin.read()))"])
+def test_what_else_waits_for_input_ends_and_the_next_run_works(client, session, code):
+    began = time.monotonic()
+    client.run(session, code, timeout=5)
+    assert time.monotonic() - began < 5 + GRACE
+    assert client.run(session, "print(1)")["stdout"] == "1\n"
+
+
 def test_background_children_do_not_hold_the_cell(client, session):
     began = time.monotonic()
     assert "not supported" in client.run(session, "!sleep 600 > /dev/null 2>&1 &")["error_value"]

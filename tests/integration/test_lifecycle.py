@@ -286,3 +286,38 @@ def test_many_clients_at_once_meet_no_locked_database(stack, client):
     assert stack.sql("PRAGMA integrity_check") == [("ok",)]
     for i in range(4):
         client.delete(f"/v1/sessions/m{i}")
+
+
+def test_workers_killed_under_load_lose_no_run_that_was_acknowledged_and_run_none_twice(stack, client):
+    end = time.monotonic() + 8
+    acknowledged = {name: [] for name in ("k0", "k1", "k2")}
+
+    def load(name):
+        client.open(name)
+        number = 0
+        while time.monotonic() < end:
+            number += 1
+            code = f"open('log', 'a').write('{number}\\n'); print({number})"
+            answer = client.post(f"/v1/sessions/{name}/exec", {"code": code, "timeout": 20}, check=False)
+            if answer.status == 200 and answer.json()["reason"] == "completed":
+                assert answer.json()["stdout"] == f"{number}\n"
+                acknowledged[name].append(number)
+
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        loads = [pool.submit(load, name) for name in acknowledged]
+        killed = 0
+        while time.monotonic() < end - 1:
+            time.sleep(1.2)
+            workers = stack.workers("exec")
+            if workers:
+                os.kill(workers[killed % len(workers)], signal.SIGKILL)
+                killed += 1
+        for l in loads:
+            l.result()
+    wait_until(lambda: len(stack.workers("exec")) == 4, 20, "new workers")
+    assert killed >= 3
+    for name, numbers in acknowledged.items():
+        assert client.run(name, "print('still here')", timeout=30)["stdout"] == "still here\n"
+        ran = [int(line) for line in client.get(f"/v1/sessions/{name}/files/log").text.split()]
+        assert len(ran) == len(set(ran)) and set(numbers) <= set(ran) and len(numbers) > 3
+        client.delete(f"/v1/sessions/{name}")
