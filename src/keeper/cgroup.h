@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef HUSK_KEEPER_CGROUP_H
+#define HUSK_KEEPER_CGROUP_H
+
+#include "base/err.h"
+#include "keeper/keeper.h"
+#include "keeper/wire.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/*
+ * The control group of a sandbox: v2 (one folder, CLONE_INTO_CGROUP, cgroup.kill) or v1 (a folder
+ * in each of memory, pids, cpu).  Where there are none all calls succeed and count nothing (-1).
+ */
+#define CGROUP_NAME_MAX 64
+
+struct cgroup {
+    const struct keeper_options *o;
+    char name[CGROUP_NAME_MAX]; /* "husk-" and the kernel id */
+    int v2_fd;                  /* for CLONE_INTO_CGROUP, or -1 */
+    bool made;
+};
+
+/* At the keeper's start: finds the hierarchy, makes our own group with the controllers (v2: moves
+ * ourselves into a leaf first). Sets o->cgroups and o->cgroup_v2. ERR_UNAVAILABLE says what is
+ * missing. */
+int cgroup_prepare(struct keeper_options *o, struct err *err);
+int cgroup_make(struct cgroup *cg, const struct keeper_options *o, const char *kernel,
+                struct err *err);
+/* v1: moves a process in (v2: it was born there). */
+int cgroup_enter(const struct cgroup *cg, pid_t pid, struct err *err);
+void cgroup_counters(const struct cgroup *cg, struct wire_counters *ret);
+/* Kills what is left in it, waits (bounded) until it is empty and removes it. */
+void cgroup_remove(struct cgroup *cg);
+/* Removes groups that no monitor owns; `known` says whether a kernel id has one. */
+void cgroup_sweep(const struct keeper_options *o, bool (*known)(void *ctx, const char *kernel),
+                  void *ctx);
+
+#endif

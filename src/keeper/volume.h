@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef HUSK_KEEPER_VOLUME_H
+#define HUSK_KEEPER_VOLUME_H
+
+#include "base/err.h"
+#include "keeper/keeper.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Workspaces on disk.  Tier host: a loop image each (state_dir/images/<16 hex>.img), fallocated
+ * from a template, mounted only in the keeper's own mount namespace, owned by an on-disk uid of its
+ * own, and seen by others through id-mapped clones.  Tier rootless: a folder each.  Tier container:
+ * a folder each, moved into the kernel's placeholder for the time it is bound.  All waits are
+ * bounded; nothing here is called from the keeper's loop but in a forked child (mounting and
+ * unmounting can take long).
+ */
+/* At the keeper's start: folders, template, and what a predecessor left. */
+int volume_prepare(const struct keeper_options *o, struct err *err);
+int volume_make(const struct keeper_options *o, uint64_t id, bool *ret_existed, struct err *err);
+/* A detached clone for a sandbox of this uid (nosuid, nodev). ERR_NOT_FOUND: no such workspace. */
+int volume_tree(const struct keeper_options *o, uint64_t id, uid_t seen_as, struct err *err);
+/* An O_PATH descriptor of its root as the workers' uid sees it (nosuid, nodev, noexec). */
+int volume_root(const struct keeper_options *o, uint64_t id, struct err *err);
+int volume_remove(const struct keeper_options *o, uint64_t id, struct err *err);
+int64_t volume_usage(const struct keeper_options *o, uint64_t id, struct err *err);
+/* Free bytes and inodes of its own file system; -1 where it has none. */
+void volume_free_space(const struct keeper_options *o, uint64_t id, int64_t *ret_bytes,
+                       int64_t *ret_inodes);
+
+#endif
