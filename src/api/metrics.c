@@ -149,6 +149,10 @@ from_database(struct buf *out, const struct manager_stats *s)
     gauge(out, "husk_turn_waiters", "Executions that wait for their turn.", s->waiting_turns);
     gauge(out, "husk_workspaces", "Workspaces on disk.", s->workspaces);
     gauge(out, "husk_workspaces_kept", "Workspaces kept without a session.", s->workspaces_kept);
+    gauge(out, "husk_workspaces_kept_bytes", "What those take on disk.", s->workspaces_kept_bytes);
+    family(out, "husk_workspaces_dropped_total", "counter",
+           "Kept workspaces dropped over SANDBOX_WORKSPACES_MAX_BYTES.");
+    (void)buf_printf(out, "husk_workspaces_dropped_total %" PRId64 "\n", s->workspaces_dropped);
     gauge(out, "husk_database_bytes", "Size of the database.", s->db_bytes);
     gauge(out, "husk_database_wal_bytes", "Size of its write-ahead log.", s->wal_bytes);
     family(out, "husk_last_sweep_timestamp_seconds", "gauge", "When the reaper last swept.");

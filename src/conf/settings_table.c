@@ -54,7 +54,7 @@ const struct setting setting_table[] = {
              "DELETE removes them at once."},
     {NULL, "SANDBOX_WORKSPACES_MAX_BYTES", SETTING_BYTES, AT(workspaces_max_bytes), MIB,
      1024 * TIB, "20GiB",
-     .help = "All workspaces together; beyond it kept ones are removed, the oldest first."},
+     .help = "All kept workspaces together, on disk; beyond it the reaper removes those kept longest."},
     {NULL, "SANDBOX_HISTORY_RETENTION", SETTING_DURATION, AT(history_retention_ms), 0, 3650 * DAY,
      "30 days", .help = "How long ended sessions and executions stay in the history."},
 

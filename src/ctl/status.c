@@ -107,6 +107,9 @@ print_json(struct ctl *c, struct scoreboard *b, const struct manager_stats *m,
     jw_object(&w, "workspaces");
     jw_i64(&w, "all", m->workspaces);
     jw_i64(&w, "kept", m->workspaces_kept);
+    jw_i64(&w, "kept_bytes", m->workspaces_kept_bytes);
+    jw_i64(&w, "max_kept_bytes", c->settings.workspaces_max_bytes);
+    jw_i64(&w, "dropped", m->workspaces_dropped);
     jw_end_object(&w);
     jw_object(&w, "database");
     jw_i64(&w, "bytes", m->db_bytes);
@@ -144,11 +147,13 @@ print_text(struct ctl *c, struct scoreboard *b, const struct manager_stats *m, c
         "\nkernels:    live %" PRId64 " starting %" PRId64 " quarantined %" PRId64
         " (at most %" PRId64 ")\npool:       %" PRId64 " of %" PRId64
         " wait for a session\nwaiting:    %" PRId64 " for their turn\nworkspaces: %" PRId64
-        ", %" PRId64 " of them kept after their session\ndatabase:   %" PRId64
-        " bytes, write-ahead log %" PRId64 "\nlast sweep: %s\n",
+        ", %" PRId64 " of them kept after their session: %" PRId64 " bytes of %" PRId64 ", %" PRId64
+        " dropped so far\ndatabase:   %" PRId64 " bytes, write-ahead log %" PRId64
+        "\nlast sweep: %s\n",
         m->runtimes_live, m->runtimes_starting, m->runtimes_quarantined, c->settings.max_sessions,
         m->runtimes_pooled, c->settings.pool_size, m->waiting_turns, m->workspaces,
-        m->workspaces_kept, m->db_bytes, m->wal_bytes, ctl_time(m->last_sweep_at, at));
+        m->workspaces_kept, m->workspaces_kept_bytes, c->settings.workspaces_max_bytes,
+        m->workspaces_dropped, m->db_bytes, m->wal_bytes, ctl_time(m->last_sweep_at, at));
     if (!b) {
         (void)buf_printf(&c->out, "workers:    none are running (%s)\n", why);
         return;

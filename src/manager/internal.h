@@ -43,7 +43,6 @@ struct manager {
     char boot_id[CLOCK_BOOT_ID_SIZE];
     struct backend_slot backends[BACKENDS_MAX]; /* [0] is the setting's; others as they are asked */
     int n_backends;
-    int64_t usage_checked_ms;    /* monotonic; when the sweep last measured the workspaces */
     int64_t optimized_ms;        /* monotonic; when it last ran the planner's upkeep */
     int64_t pool_next_ms;        /* monotonic; not before may the pool's next start be tried */
     int64_t pool_pause_ms;       /* how long the last failure made it wait, 0 none */
@@ -181,5 +180,7 @@ int alarms_watch(struct manager *m, struct err *err);
 /* upkeep.c: the slow half of the sweep. */
 void upkeep_runtimes(struct manager *m, struct deadline d, struct sweep_report *r);
 void upkeep_storage(struct manager *m, struct deadline d, struct sweep_report *r);
+/* Kept workspaces: measured, bounded, dropped. */
+void upkeep_workspaces(struct manager *m, struct deadline d, struct sweep_report *r);
 
 #endif

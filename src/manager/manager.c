@@ -140,7 +140,6 @@ manager_new_with(const struct manager_options *o, struct sandbox *sb, struct man
         m->o.workspace_retention_ms = -1;
     m->lock_fd = -1;
     /* Measured at start-up already: a sweep that runs once a process would never do it else. */
-    m->usage_checked_ms = INT64_MIN / 2;
     m->optimized_ms = clock_mono_ms();
     m->artifacts_fd = -1;
     m->artifacts_looked_ms = INT64_MIN / 2;

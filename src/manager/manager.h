@@ -270,6 +270,8 @@ struct manager_stats {
     int64_t executions_by_reason[EXEC_REASONS];
     int64_t waiting_turns;
     int64_t workspaces, workspaces_kept;
+    int64_t workspaces_kept_bytes; /* on disk, of those that were measured */
+    int64_t workspaces_dropped;    /* over workspaces_max_bytes, since the database was made */
     int64_t db_bytes, wal_bytes;
     int64_t last_sweep_at; /* wall ms */
 };
@@ -286,7 +288,8 @@ int manager_alarms(struct manager *m, struct alarm ret[MANAGER_ALARMS_MAX], stru
 struct sweep_report {
     bool ran;
     int expired, closed, aborted, orphans, quarantine_tried, quarantine_ended, opening_undone,
-        workspaces_removed, spools_removed, history_removed, pool_ended, blobs_removed;
+        workspaces_dropped, workspaces_removed, spools_removed, history_removed, pool_ended,
+        blobs_removed;
 };
 int manager_sweep(struct manager *m, struct deadline d, struct sweep_report *ret, struct err *err);
 

@@ -23,6 +23,8 @@ manager_stats(struct manager *m, struct manager_stats *ret, struct err *err)
     ret->waiting_turns = c.waiting_turns;
     ret->workspaces = c.workspaces_used + c.workspaces_kept;
     ret->workspaces_kept = c.workspaces_kept;
+    ret->workspaces_kept_bytes = c.workspaces_kept_bytes;
+    ret->workspaces_dropped = c.workspaces_dropped;
     ret->last_sweep_at = c.swept_at;
     db_sizes(m->db, &ret->db_bytes, &ret->wal_bytes);
     return 0;

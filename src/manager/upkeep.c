@@ -10,14 +10,10 @@
 #include "store/execution_store.h"
 #include "store/runtime_store.h"
 #include "store/session_store.h"
-#include "store/workspace_store.h"
-#include "workspace/workspace.h"
 
 #define BATCH 64
 #define PRUNE_BATCH 500
 #define HANDLES_MAX 2048
-#define USAGE_EVERY_MS 60000
-#define USAGE_ENTRIES_MAX 100000
 #define OPTIMIZE_EVERY_MS (24 * INT64_C(3600000))
 /* Beyond what an open may take: clocks are read at different moments. */
 #define ORPHAN_GRACE_MS 5000
@@ -137,93 +133,6 @@ upkeep_runtimes(struct manager *m, struct deadline d, struct sweep_report *r)
 }
 
 static void
-doomed(struct manager *m, struct deadline d, struct sweep_report *r)
-{
-    struct workspace_row rows[BATCH];
-    struct err err = ERR_INIT;
-    int n = workspace_store_doomed(m->db, clock_wall_ms() - m->o.workspace_retention_ms, rows,
-                                   BATCH, &err);
-
-    if (n < 0)
-        note("workspaces", &err);
-    for (int i = 0; i < n && !deadline_passed(d); i++) {
-        err = (struct err)ERR_INIT;
-        if (workspace_remove(m->o.workspaces_dir, rows[i].workspace_id, &err) < 0 ||
-            workspace_store_removed(m->db, rows[i].workspace_id, &err) < 0)
-            note("a workspace", &err);
-        else
-            r->workspaces_removed++;
-    }
-}
-
-static int64_t
-usage_of(struct manager *m, int64_t workspace_id)
-{
-    struct workspace ws = {.root_fd = -1};
-    int64_t bytes = 0;
-
-    if (workspace_open(m->o.workspaces_dir, workspace_id, &ws, NULL) < 0)
-        return 0;
-    if (workspace_usage(&ws, USAGE_ENTRIES_MAX, &bytes, NULL) < 0)
-        bytes = 0;
-    workspace_close(&ws);
-    return bytes;
-}
-
-static int64_t
-usage_of_live(struct manager *m, struct deadline d)
-{
-    struct session_query q = {.state = -1, .limit = HANDLES_MAX};
-    struct session *list = NULL;
-    struct err err = ERR_INIT;
-    size_t n = 0;
-    int64_t bytes = 0;
-    bool more;
-
-    if (session_store_list(m->db, &q, &list, &n, &more, &err) < 0) {
-        note("sessions", &err);
-        return 0;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (!deadline_passed(d))
-            bytes += usage_of(m, list[i].workspace_id);
-        session_done(&list[i]);
-    }
-    free(list);
-    return bytes;
-}
-
-/* Over the bound of all workspaces together the kept ones go, the longest kept first; those of
- * live sessions never do. Measuring walks the trees: once a minute is enough. */
-static void
-bound_workspaces(struct manager *m, struct deadline d)
-{
-    struct workspace_row rows[BATCH];
-    int64_t bytes[BATCH], total;
-    struct err err = ERR_INIT;
-    int n;
-
-    if (m->o.workspaces_max_bytes <= 0 || clock_mono_ms() - m->usage_checked_ms < USAGE_EVERY_MS)
-        return;
-    m->usage_checked_ms = clock_mono_ms();
-    n = workspace_store_kept(m->db, rows, BATCH, &err);
-    if (n < 0)
-        note("kept workspaces", &err);
-    if (n <= 0)
-        return;
-    total = usage_of_live(m, d);
-    for (int i = 0; i < n; i++) {
-        bytes[i] = deadline_passed(d) ? 0 : usage_of(m, rows[i].workspace_id);
-        total += bytes[i];
-    }
-    for (int i = 0; i < n && total > m->o.workspaces_max_bytes; i++) {
-        if (workspace_store_doom(m->db, rows[i].workspace_id, &err) < 0)
-            note("a workspace", &err);
-        total -= bytes[i];
-    }
-}
-
-static void
 retention(struct manager *m, struct deadline d, struct sweep_report *r)
 {
     struct execution_id *ids = xcalloc(PRUNE_BATCH, sizeof *ids);
@@ -257,8 +166,7 @@ upkeep_storage(struct manager *m, struct deadline d, struct sweep_report *r)
 {
     struct err err = ERR_INIT;
 
-    bound_workspaces(m, d);
-    doomed(m, d, r);
+    upkeep_workspaces(m, d, r);
     retention(m, d, r);
     upkeep_artifacts(m, d, r);
     if (clock_mono_ms() - m->optimized_ms >= OPTIMIZE_EVERY_MS) {

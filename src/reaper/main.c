@@ -46,6 +46,7 @@ log_report(const struct sweep_report *r)
         {"quarantine_tried", r->quarantine_tried},
         {"quarantine_ended", r->quarantine_ended},
         {"opening_undone", r->opening_undone},
+        {"workspaces_dropped", r->workspaces_dropped},
         {"workspaces_removed", r->workspaces_removed},
         {"spools_removed", r->spools_removed},
         {"history_removed", r->history_removed},

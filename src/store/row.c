@@ -116,8 +116,9 @@ row_free_workspace(struct db *db, int64_t workspace_id, enum workspace_fate fate
     }
     /* At most one is kept of a name: the newer files are the ones that count. */
     if (sql_run(db, err,
-                "UPDATE workspaces SET state = 'doomed', kept_since = NULL WHERE state = 'kept'"
-                " AND (owner, name) = (SELECT owner, name FROM workspaces WHERE workspace_id = ?)",
+                "UPDATE workspaces SET state = 'doomed', kept_since = NULL, kept_bytes = NULL"
+                " WHERE state = 'kept' AND (owner, name) = (SELECT owner, name FROM workspaces "
+                "WHERE workspace_id = ?)",
                 "i", workspace_id) < 0)
         return -1;
     return sql_run(db, err,

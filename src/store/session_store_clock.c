@@ -154,7 +154,9 @@ counts_tx(struct db *db, void *ctx, struct err *err)
                   " (SELECT count(*) FROM workspaces WHERE state = 'kept'),"
                   " coalesce((SELECT swept_at FROM clock), 0),"
                   " (SELECT count(*) FROM executions WHERE reason IS NULL),"
-                  " (SELECT count(*) FROM pool)",
+                  " (SELECT count(*) FROM pool),"
+                  " (SELECT coalesce(sum(kept_bytes), 0) FROM workspaces WHERE state = 'kept'),"
+                  " coalesce((SELECT n FROM workspaces_dropped), 0)",
                   "") <= 0)
         return -1;
     c->starting = sqlite3_column_int64(s, 0);
@@ -166,6 +168,8 @@ counts_tx(struct db *db, void *ctx, struct err *err)
     c->swept_at = sqlite3_column_int64(s, 6);
     c->executions_by_reason[REASON_NONE] = sqlite3_column_int64(s, 7);
     c->pooled = sqlite3_column_int64(s, 8);
+    c->workspaces_kept_bytes = sqlite3_column_int64(s, 9);
+    c->workspaces_dropped = sqlite3_column_int64(s, 10);
     return 0;
 }
 

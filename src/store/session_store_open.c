@@ -85,7 +85,7 @@ static int
 take_workspace(struct db *db, const struct session_open_args *a, int64_t *ret_id, struct err *err)
 {
     int r = sql_int(db, ret_id, err,
-                    "UPDATE workspaces SET state = 'used', kept_since = NULL"
+                    "UPDATE workspaces SET state = 'used', kept_since = NULL, kept_bytes = NULL"
                     " WHERE owner = ? AND name = ? AND state = 'kept' AND kept_since >= ?"
                     " RETURNING workspace_id",
                     "tti", a->owner, a->name, a->now.wall_ms - a->workspace_retention_ms);

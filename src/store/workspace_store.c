@@ -27,8 +27,8 @@ workspace_store_doomed(struct db *db, int64_t kept_before, struct workspace_row 
 {
     sqlite3_stmt *s;
     int r = sql_run(db, err,
-                    "UPDATE workspaces SET state = 'doomed', kept_since = NULL"
-                    " WHERE state = 'kept' AND kept_since < ?",
+                    "UPDATE workspaces SET state = 'doomed', kept_since = NULL,"
+                    " kept_bytes = NULL WHERE state = 'kept' AND kept_since < ?",
                     "i", kept_before);
 
     if (r < 0)
@@ -39,24 +39,70 @@ workspace_store_doomed(struct db *db, int64_t kept_before, struct workspace_row 
 }
 
 int
-workspace_store_kept(struct db *db, struct workspace_row *ret, int max, struct err *err)
+workspace_store_unmeasured(struct db *db, struct workspace_row *ret, int max, struct err *err)
 {
     sqlite3_stmt *s;
     int r = sql_first(db, &s, err,
                       "SELECT " COLUMNS " FROM workspaces WHERE state = 'kept'"
-                      " ORDER BY kept_since, workspace_id LIMIT ?",
+                      " AND kept_bytes IS NULL ORDER BY kept_since, workspace_id LIMIT ?",
                       "d", max);
 
     return read_workspaces(db, r, s, ret, err);
 }
 
 int
-workspace_store_doom(struct db *db, int64_t workspace_id, struct err *err)
+workspace_store_measured(struct db *db, const struct workspace_row *w, int64_t bytes,
+                         struct err *err)
 {
     return sql_run(db, err,
-                   "UPDATE workspaces SET state = 'doomed', kept_since = NULL"
-                   " WHERE workspace_id = ? AND state = 'kept'",
-                   "i", workspace_id);
+                   "UPDATE workspaces SET kept_bytes = ?3 WHERE workspace_id = ?1"
+                   " AND state = 'kept' AND kept_since = ?2",
+                   "iii", w->workspace_id, w->kept_since, bytes);
+}
+
+#define KEPT_BYTES "SELECT coalesce(sum(kept_bytes), 0) FROM workspaces WHERE state = 'kept'"
+
+struct bounding {
+    int64_t max, before, after;
+    int dropped;
+};
+
+static int
+bound_tx(struct db *db, void *ctx, struct err *err)
+{
+    struct bounding *b = ctx;
+
+    /* Those stay that were kept last and fit together. */
+    if (sql_int(db, &b->before, err, KEPT_BYTES, "") < 0)
+        return -1;
+    b->dropped = sql_run(db, err,
+                         "UPDATE workspaces SET state = 'doomed', kept_since = NULL,"
+                         " kept_bytes = NULL WHERE workspace_id IN (SELECT workspace_id FROM"
+                         " (SELECT workspace_id, sum(kept_bytes) OVER"
+                         "   (ORDER BY kept_since DESC, workspace_id DESC) AS with_newer"
+                         "  FROM workspaces WHERE state = 'kept') WHERE with_newer > ?)",
+                         "i", b->max);
+    if (b->dropped < 0 || sql_int(db, &b->after, err, KEPT_BYTES, "") < 0)
+        return -1;
+    return sql_run(db, err, "UPDATE workspaces_dropped SET n = n + ?, bytes = bytes + ?", "ii",
+                   (int64_t)b->dropped, b->before - b->after);
+}
+
+int
+workspace_store_bound(struct db *db, int64_t max_bytes, int64_t *ret_before, int64_t *ret_after,
+                      struct err *err)
+{
+    struct bounding b = {.max = max_bytes};
+
+    /* Mostly it is kept, and then nobody is made to wait for the writer's lock. */
+    if (sql_int(db, &b.before, err, KEPT_BYTES, "") < 0)
+        return -1;
+    b.after = b.before;
+    if (b.before > max_bytes && sql_tx(db, bound_tx, &b, err) < 0)
+        return -1;
+    *ret_before = b.before;
+    *ret_after = b.after;
+    return b.dropped;
 }
 
 int

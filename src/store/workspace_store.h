@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /*
- * workspaces(workspace_id PK, owner, name, state, created_at, kept_since)
+ * workspaces(workspace_id PK, owner, name, state, created_at, kept_since, kept_bytes)
  * state: used (a live session's), kept (its session ended; found again by owner + name within the
  * retention; at most one kept per owner + name, an older one becomes doomed), doomed (its files are
  * to be removed, never handed out).  Rows are made and moved by session_store.h.
@@ -25,10 +25,15 @@ struct workspace_row {
  * Returns how many, or -1. */
 int workspace_store_doomed(struct db *db, int64_t kept_before, struct workspace_row *ret, int max,
                            struct err *err);
-/* The kept ones, the longest kept first, at most max: for the bound on their bytes. */
-int workspace_store_kept(struct db *db, struct workspace_row *ret, int max, struct err *err);
-/* kept -> doomed. 1, or 0 when it is used again or gone. */
-int workspace_store_doom(struct db *db, int64_t workspace_id, struct err *err);
+/* Kept ones whose size is not known yet, the longest kept first, at most max. */
+int workspace_store_unmeasured(struct db *db, struct workspace_row *ret, int max, struct err *err);
+/* What it takes on disk. 1, or 0 when it was used since it was read: then it may have changed. */
+int workspace_store_measured(struct db *db, const struct workspace_row *w, int64_t bytes,
+                             struct err *err);
+/* While all kept ones together take more than max_bytes, the longest kept becomes doomed. How many
+ * did; *ret_before and *ret_after are what all took. Unmeasured ones count nothing. */
+int workspace_store_bound(struct db *db, int64_t max_bytes, int64_t *ret_before, int64_t *ret_after,
+                          struct err *err);
 /* The files of a doomed one are gone: the row goes. */
 int workspace_store_removed(struct db *db, int64_t workspace_id, struct err *err);
 /* Is there a row of any state? For directories that no row knows. 1 or 0. */

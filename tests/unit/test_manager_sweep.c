@@ -166,30 +166,53 @@ test_kept_workspaces_end(void **state)
     assert_int_equal(fixture_sql(&f, "SELECT count(*) FROM workspaces"), 0);
 }
 
+/* Opens, writes a file of so many KiB, and lets the session expire. */
 static void
-test_all_workspaces_are_bounded(void **state)
+leave_files(const char *name, int kib)
 {
     char path[PATH_MAX + 64];
     struct session s = {0};
     FILE *fp;
 
-    (void)state;
-    fixture_restart_with(&f, "ttl=1000");
-    assert_null(fixture_open(&f, f.m, "a", &s, NULL));
+    assert_null(fixture_open(&f, f.m, name, &s, NULL));
     (void)snprintf(path, sizeof path, "%s/%016llx/big", f.workspaces,
                    (unsigned long long)s.workspace_id);
     session_done(&s);
     fp = fopen(path, "w");
     assert_non_null(fp);
-    for (int i = 0; i < 64; i++)
+    for (int i = 0; i < kib; i++)
         (void)fprintf(fp, "%01024d", i);
     (void)fclose(fp);
-    (void)poll(NULL, 0, 1100);
+    (void)fixture_sql(&f, "UPDATE sessions SET last_work_boot_ms = 0, ttl_ms = 0");
+}
+
+static void
+test_kept_workspaces_are_bounded(void **state)
+{
+    struct manager_stats st;
+    struct err err = ERR_INIT;
+    struct session s = {0};
+
+    (void)state;
+    leave_files("a", 64);
     assert_int_equal(sweep().expired, 1);
-    f.o.workspaces_max_bytes = 1024;
+    leave_files("b", 32);
+    assert_int_equal(sweep().expired, 1);
+    assert_int_equal(manager_stats(f.m, &st, &err), 0);
+    assert_true(st.workspaces_kept == 2 && st.workspaces_kept_bytes >= 96 * 1024);
+    assert_null(fixture_open(&f, f.m, "live", NULL, NULL));
+    f.o.workspaces_max_bytes = 64 * 1024;
     fixture_restart(&f);
-    assert_int_equal(sweep().workspaces_removed, 1);
-    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(sweep().workspaces_removed, 1); /* the one kept longest */
+    assert_int_equal(sweep().workspaces_removed, 0);
+    assert_int_equal(manager_stats(f.m, &st, &err), 0);
+    assert_true(st.workspaces_kept == 1 && st.workspaces_dropped == 1 && st.workspaces == 2);
+    assert_null(fixture_open(&f, f.m, "a", &s, NULL));
+    assert_false(s.files_kept);
+    session_done(&s);
+    assert_null(fixture_open(&f, f.m, "b", &s, NULL));
+    assert_true(s.files_kept);
+    session_done(&s);
 }
 
 static void
@@ -286,7 +309,7 @@ main(int argc, char **argv)
         T(test_quarantined_ones_are_retried),
         T(test_orphans_end_when_they_are_old),
         T(test_kept_workspaces_end),
-        T(test_all_workspaces_are_bounded),
+        T(test_kept_workspaces_are_bounded),
         T(test_retention),
         T(test_stats),
         T(test_reaper_against_callers),

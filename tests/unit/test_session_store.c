@@ -250,18 +250,18 @@ t_kept_files_are_found_again(void **state)
     int64_t workspace;
 
     close_now(f, store_fixture_ready(f, "o", "s"), WORKSPACE_KEPT);
-    assert_int_equal(workspace_store_kept(f->db, rows, 4, NULL), 1);
+    assert_int_equal(workspace_store_unmeasured(f->db, rows, 4, NULL), 1);
     workspace = rows[0].workspace_id;
     assert_int_equal(workspace_store_knows(f->db, workspace, NULL), 1);
     (void)store_fixture_open(f, "p", "s", NULL); /* not another owner */
-    assert_int_equal(workspace_store_kept(f->db, rows, 4, NULL), 1);
+    assert_int_equal(workspace_store_unmeasured(f->db, rows, 4, NULL), 1);
     (void)store_fixture_open(f, "o", "s", NULL);
     assert_int_equal(session_store_find(f->db, "o", "s", &s, NULL), 1);
     assert_true(s.workspace_id == workspace && s.files_kept);
-    assert_int_equal(workspace_store_doom(f->db, workspace, NULL), 0);
+    assert_int_equal(workspace_store_measured(f->db, &rows[0], 1, NULL), 0); /* used again */
     assert_int_equal(session_store_undo_open(f->db, s.sid, 1, NULL, true, &f->now, NULL), 1);
     session_done(&s);
-    assert_int_equal(workspace_store_kept(f->db, rows, 4, NULL), 1);
+    assert_int_equal(workspace_store_unmeasured(f->db, rows, 4, NULL), 1);
 
     store_fixture_pass(f, 3600001); /* beyond the retention: a new one, the old one to be removed */
     (void)store_fixture_ready(f, "o", "s");
@@ -274,6 +274,54 @@ t_kept_files_are_found_again(void **state)
     assert_int_equal(workspace_store_removed(f->db, workspace, NULL), 1);
     assert_int_equal(workspace_store_knows(f->db, workspace, NULL), 0);
     assert_int_equal(workspace_store_doomed(f->db, f->now.wall_ms + 1, rows, 4, NULL), 1);
+}
+
+static void
+keep_one(struct store_fixture *f, const char *name, int64_t bytes)
+{
+    struct workspace_row rows[4];
+
+    store_fixture_pass(f, 10);
+    close_now(f, store_fixture_ready(f, "o", name), WORKSPACE_KEPT);
+    if (bytes < 0)
+        return;
+    assert_int_equal(workspace_store_unmeasured(f->db, rows, 4, NULL), 1);
+    assert_string_equal(rows[0].name, name);
+    rows[0].kept_since--; /* of another time: it may have changed since */
+    assert_int_equal(workspace_store_measured(f->db, &rows[0], bytes, NULL), 0);
+    rows[0].kept_since++;
+    assert_int_equal(workspace_store_measured(f->db, &rows[0], bytes, NULL), 1);
+}
+
+static void
+t_kept_files_are_bounded(void **state)
+{
+    struct store_fixture *f = *state;
+    struct session_counts c;
+    int64_t before, after;
+
+    keep_one(f, "oldest", 100);
+    keep_one(f, "old", 30);
+    keep_one(f, "new", 20);
+    (void)store_fixture_ready(f, "o", "live");
+    assert_int_equal(workspace_store_bound(f->db, 150, &before, &after, NULL), 0);
+    assert_true(before == 150 && after == 150);
+    assert_int_equal(workspace_store_bound(f->db, 149, &before, &after, NULL), 1);
+    assert_true(before == 150 && after == 50);
+    assert_string_equal(store_fixture_ask(f, "SELECT group_concat(name) FROM (SELECT name FROM"
+                                             " workspaces WHERE state = 'kept'"
+                                             " ORDER BY kept_since)"),
+                        "old,new");
+    keep_one(f, "newest", -1); /* of unknown size: it is measured first */
+    assert_int_equal(workspace_store_bound(f->db, 20, &before, &after, NULL), 1);
+    assert_int_equal(session_store_counts(f->db, &c, NULL), 0);
+    assert_true(c.workspaces_kept == 2 && c.workspaces_kept_bytes == 20 &&
+                c.workspaces_dropped == 2);
+    assert_string_equal(store_fixture_ask(f, "SELECT bytes FROM workspaces_dropped"), "130");
+    /* one alone that is too large goes as well */
+    assert_int_equal(workspace_store_bound(f->db, 10, &before, &after, NULL), 1);
+    assert_string_equal(store_fixture_ask(f, "SELECT name FROM v_workspaces WHERE state = 'kept'"),
+                        "newest");
 }
 
 static void
@@ -448,6 +496,7 @@ main(void)
         T(t_undo_leaves_nothing),
         T(t_close_moves_to_the_history),
         T(t_kept_files_are_found_again),
+        T(t_kept_files_are_bounded),
         T(t_list_pages_and_filters),
         T(t_reboot),
         T(t_counts),

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+#include "manager/internal.h"
+
+#include <inttypes.h>
+
+#include "base/log.h"
+#include "store/workspace_store.h"
+#include "workspace/workspace.h"
+
+/*
+ * Files that outlive their session.  Each workspace is measured once when it is kept: nobody
+ * writes to it until a session takes it up again, and then it is measured anew.  Over the bound on
+ * all of them together those kept longest go; those of live sessions are not counted and never go.
+ */
+#define BATCH 64
+#define ENTRIES_MAX 1000000 /* a workspace of more counts with what was seen */
+
+static void
+note(const struct err *err)
+{
+    log_warning("upkeep, workspaces: %s", err->msg);
+}
+
+/* What cannot be looked at counts nothing, or it would be tried at each sweep. */
+static int64_t
+usage_of(struct manager *m, int64_t workspace_id)
+{
+    struct workspace ws = {.root_fd = -1};
+    struct err err = ERR_INIT;
+    int64_t bytes = 0;
+
+    if (workspace_open(m->o.workspaces_dir, workspace_id, &ws, NULL) < 0)
+        return 0;
+    if (workspace_usage(&ws, ENTRIES_MAX, &bytes, &err) < 0)
+        note(&err);
+    workspace_close(&ws);
+    return bytes;
+}
+
+static void
+measure(struct manager *m, struct deadline d)
+{
+    struct workspace_row rows[BATCH];
+    struct err err = ERR_INIT;
+    int n = BATCH;
+
+    while (n == BATCH && !deadline_passed(d)) {
+        n = workspace_store_unmeasured(m->db, rows, BATCH, &err);
+        for (int i = 0; i < n && !deadline_passed(d); i++)
+            if (workspace_store_measured(m->db, &rows[i], usage_of(m, rows[i].workspace_id), &err) <
+                0)
+                n = -1;
+        if (n < 0)
+            note(&err);
+    }
+}
+
+static void
+bound(struct manager *m, struct sweep_report *r)
+{
+    int64_t before, after;
+    struct err err = ERR_INIT;
+    int n = workspace_store_bound(m->db, m->o.workspaces_max_bytes, &before, &after, &err);
+
+    if (n < 0)
+        note(&err);
+    if (n <= 0)
+        return;
+    r->workspaces_dropped = n;
+    log_warning("kept workspaces take %" PRId64 " bytes, over SANDBOX_WORKSPACES_MAX_BYTES: the %d "
+                "kept longest, of %" PRId64 " bytes, are dropped",
+                before, n, before - after);
+}
+
+static void
+remove_doomed(struct manager *m, struct deadline d, struct sweep_report *r)
+{
+    struct workspace_row rows[BATCH];
+    int64_t kept_before = clock_wall_ms() - m->o.workspace_retention_ms;
+    struct err err = ERR_INIT;
+    int n = BATCH, removed = BATCH;
+
+    /* Those that cannot be removed stay on the list. */
+    while (n == BATCH && removed > 0 && !deadline_passed(d)) {
+        removed = 0;
+        n = workspace_store_doomed(m->db, kept_before, rows, BATCH, &err);
+        if (n < 0)
+            note(&err);
+        for (int i = 0; i < n && !deadline_passed(d); i++) {
+            err = (struct err)ERR_INIT;
+            if (workspace_remove(m->o.workspaces_dir, rows[i].workspace_id, &err) < 0 ||
+                workspace_store_removed(m->db, rows[i].workspace_id, &err) < 0)
+                note(&err);
+            else
+                removed++;
+        }
+        r->workspaces_removed += removed;
+    }
+}
+
+void
+upkeep_workspaces(struct manager *m, struct deadline d, struct sweep_report *r)
+{
+    measure(m, d);
+    bound(m, r);
+    remove_doomed(m, d, r);
+}
