@@ -23,6 +23,14 @@ int volume_make(const struct keeper_options *o, uint64_t id, bool *ret_existed, 
 int volume_tree(const struct keeper_options *o, uint64_t id, uid_t seen_as, struct err *err);
 /* An O_PATH descriptor of its root as the workers' uid sees it (nosuid, nodev, noexec). */
 int volume_root(const struct keeper_options *o, uint64_t id, struct err *err);
+/* A shared lock on the workspace, which a monitor keeps while it is bound: volume_remove() is then
+ * ERR_CONFLICT (errno EBUSY). Dies with its holder. Returns the descriptor or -1. */
+int volume_hold(const struct keeper_options *o, uint64_t id, struct err *err);
+/* Tier container: the folder goes to `home` (the kernel's placeholder) and belongs to `uid`, or
+ * back. Elsewhere nothing. */
+int volume_lend(const struct keeper_options *o, uint64_t id, const char *home, uid_t uid,
+                struct err *err);
+void volume_return(const struct keeper_options *o, uint64_t id, const char *home);
 int volume_remove(const struct keeper_options *o, uint64_t id, struct err *err);
 int64_t volume_usage(const struct keeper_options *o, uint64_t id, struct err *err);
 /* Free bytes and inodes of its own file system; -1 where it has none. */
