@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "store/runtime_store.h"
 #include "store/session_store.h"
-#include "workspace/workspace.h"
+#include "workspace/place.h"
 
 #define EVICT_TRIES 8
 
@@ -34,7 +34,7 @@ carry_out(struct manager *m, const struct session *s, struct err *err)
         struct err werr = ERR_INIT;
 
         fate = WORKSPACE_REMOVED;
-        if (workspace_remove(m->o.workspaces_dir, s->workspace_id, &werr) < 0) {
+        if (place_remove(&m->place, s->workspace_id, &werr) < 0) {
             log_warning("the files of a closed session are left to the reaper: %s", werr.msg);
             fate = WORKSPACE_DOOMED;
         }
@@ -135,7 +135,7 @@ close_dead_open(struct manager *m, int64_t sid, bool *ret_done, struct err *err)
     if (r > 0 && rt.handle[0])
         ended = runtime_end(m, rt.backend, rt.handle);
     if (r >= 0 && !s.files_kept)
-        removed = workspace_remove(m->o.workspaces_dir, s.workspace_id, NULL) == 0;
+        removed = place_remove(&m->place, s.workspace_id, NULL) == 0;
     now = manager_now(m);
     if (r >= 0)
         r = session_store_undo_open(m->db, sid, s.generation, ended ? NULL : rt.handle, removed,

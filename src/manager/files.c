@@ -16,16 +16,16 @@ manager_workspace_open(struct manager *m, int64_t workspace_id, struct workspace
 {
     struct err first = ERR_INIT;
 
-    if (workspace_open(m->o.workspaces_dir, workspace_id, ret, &first) == 0)
+    if (place_open(&m->place, workspace_id, ret, &first) == 0)
         return 0;
     if (first.code != ERR_NOT_FOUND) {
         if (err)
             *err = first;
         return -1;
     }
-    if (workspace_create(m->o.workspaces_dir, workspace_id, NULL, err) < 0)
+    if (place_create(&m->place, workspace_id, NULL, err) < 0)
         return -1;
-    return workspace_open(m->o.workspaces_dir, workspace_id, ret, err);
+    return place_open(&m->place, workspace_id, ret, err);
 }
 
 int

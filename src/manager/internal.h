@@ -7,6 +7,7 @@
 #include "manager/manager.h"
 #include "sandbox/sandbox.h"
 #include "store/db.h"
+#include "workspace/place.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,6 +39,7 @@ struct backend_slot {
 
 struct manager {
     struct manager_options o;
+    struct workspace_place place;
     struct db *db;
     int lock_fd;
     char boot_id[CLOCK_BOOT_ID_SIZE];

@@ -135,6 +135,7 @@ manager_new_with(const struct manager_options *o, struct sandbox *sb, struct man
     struct manager *m = xcalloc(1, sizeof *m);
 
     m->o = *o;
+    m->place = (struct workspace_place){.dir = o->workspaces_dir, .keeper = o->keeper_dir};
     /* Files that end with their kernel are not kept for a session of the same name. */
     if (m->o.transfer_kernel)
         m->o.workspace_retention_ms = -1;

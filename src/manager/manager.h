@@ -25,6 +25,7 @@ struct manager;
 
 struct manager_options {
     const char *db_path, *workspaces_dir, *spool_dir, *lock_path; /* borrowed for its life */
+    const char *keeper_dir;    /* of the keeper's sockets; NULL: kernels run without isolation */
     const char *artifacts_dir; /* what runs keep; made when it is needed. NULL: nothing is kept */
     const char *alarms_path;   /* a file the sweep keeps; NULL: no watch over the database */
     const char *backend;

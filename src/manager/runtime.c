@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "store/runtime_store.h"
 #include "store/session_store.h"
-#include "workspace/workspace.h"
+#include "workspace/keeper_client.h"
 
 #define QUARANTINED_PER_NAME 4
 #define POOL_TRIES 3 /* after so many of the pool that do not answer one is started */
@@ -64,7 +64,9 @@ bind_workspace(struct manager *m, struct sandbox *sb, const struct session *s,
 
     if (m->o.transfer_kernel)
         return sb->ops->bind(sb, &ref, NULL, d, err);
-    if (workspace_dir(m->o.workspaces_dir, s->workspace_id, dir, sizeof dir) < 0)
+    if (m->place.keeper)
+        return keeper_bind(m->place.keeper, made->handle, s->workspace_id, err);
+    if (workspace_dir(m->place.dir, s->workspace_id, dir, sizeof dir) < 0)
         return err_set(err, ERR_INTERNAL, "the workspaces' path is too long");
     return sb->ops->bind(sb, &ref, dir, d, err);
 }
@@ -108,8 +110,7 @@ runtime_start(struct manager *m, const struct session *s, struct runtime_made *m
     *ret_uncertain = false;
     memset(made, 0, sizeof *made);
     if (manager_backend(m, s->backend, &sb, err) < 0 ||
-        (!m->o.transfer_kernel &&
-         workspace_create(m->o.workspaces_dir, s->workspace_id, NULL, err) < 0))
+        (!m->o.transfer_kernel && place_create(&m->place, s->workspace_id, NULL, err) < 0))
         return -1;
     manager_promise(m, m->o.start_timeout_ms + m->o.sandbox.http_timeout_ms * 2);
     r = from_pool(m, sb, s, made, d, ret_uncertain, err);

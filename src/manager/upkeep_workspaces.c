@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "store/workspace_store.h"
-#include "workspace/workspace.h"
+#include "workspace/place.h"
 
 /*
  * Files that outlive their session.  Each workspace is measured once when it is kept: nobody
@@ -25,15 +25,12 @@ note(const struct err *err)
 static int64_t
 usage_of(struct manager *m, int64_t workspace_id)
 {
-    struct workspace ws = {.root_fd = -1};
     struct err err = ERR_INIT;
     int64_t bytes = 0;
 
-    if (workspace_open(m->o.workspaces_dir, workspace_id, &ws, NULL) < 0)
-        return 0;
-    if (workspace_usage(&ws, ENTRIES_MAX, &bytes, &err) < 0)
+    if (place_usage(&m->place, workspace_id, ENTRIES_MAX, &bytes, &err) < 0 &&
+        err.code != ERR_NOT_FOUND)
         note(&err);
-    workspace_close(&ws);
     return bytes;
 }
 
@@ -88,7 +85,7 @@ remove_doomed(struct manager *m, struct deadline d, struct sweep_report *r)
             note(&err);
         for (int i = 0; i < n && !deadline_passed(d); i++) {
             err = (struct err)ERR_INIT;
-            if (workspace_remove(m->o.workspaces_dir, rows[i].workspace_id, &err) < 0 ||
+            if (place_remove(&m->place, rows[i].workspace_id, &err) < 0 ||
                 workspace_store_removed(m->db, rows[i].workspace_id, &err) < 0)
                 note(&err);
             else

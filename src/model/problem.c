@@ -129,6 +129,9 @@ static const struct problem table[] = {
      "The end of the session's earlier kernel is not confirmed yet. Try again later."},
     {"gateway_unavailable", 503, "Gateway unavailable",
      "The kernel gateway cannot be reached. Nothing ran; try again later."},
+    {"keeper_unavailable", 503, "Keeper unavailable",
+     "The program that keeps sandboxes and their files cannot be reached. Nothing ran; try again "
+     "later."},
     {"database_busy", 503, "Database busy", "The database is locked. Try again at once."},
     {"database_version", 503, "Database of another version",
      "The database must be migrated: huskctl db migrate."},

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+#include "workspace/keeper_client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+static int
+away(struct err *err, int sys_errno, const char *what)
+{
+    if (sys_errno == EAGAIN || sys_errno == EWOULDBLOCK)
+        sys_errno = ETIMEDOUT;
+    (void)err_slug(err, ERR_UNAVAILABLE, "keeper_unavailable", "husk-keeper: %s: %s", what,
+                   strerror(sys_errno));
+    if (err)
+        err->sys_errno = sys_errno;
+    return -1;
+}
+
+/* The time-outs also bound connect(2), which waits while the keeper's backlog is full. */
+static int
+set_timeout(int fd, int64_t ms)
+{
+    struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = (ms % 1000) * 1000};
+
+    if (tv.tv_sec == 0 && tv.tv_usec == 0)
+        tv.tv_usec = 1000; /* nought would mean for ever */
+    return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof tv) < 0 ||
+                   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof tv) < 0
+               ? -1
+               : 0;
+}
+
+static int
+dial(const char *dir, struct deadline d, struct err *err)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    int n = snprintf(sa.sun_path, sizeof sa.sun_path, "%s/" WIRE_FILES_SOCKET, dir);
+    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int r;
+
+    if (n < 0 || (size_t)n >= sizeof sa.sun_path)
+        return away(err, ENAMETOOLONG, "the path of its socket");
+    if (fd < 0 || set_timeout(fd, deadline_left_ms(d)) < 0)
+        return err_sys(err, ERR_INTERNAL, errno, "a socket to husk-keeper");
+    do
+        r = connect(fd, (const struct sockaddr *)&sa, sizeof sa);
+    while (r < 0 && errno == EINTR && !deadline_passed(d));
+    if (r < 0)
+        return away(err, errno, "it cannot be reached");
+    return steal_fd(&fd);
+}
+
+/* Takes the one descriptor that may ride with an answer; -1 none. More are closed. */
+static int
+descriptor_of(struct msghdr *h)
+{
+    int got = -1;
+
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
+        size_t n;
+
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < n; i++) {
+            int fd;
+
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+            if (got < 0)
+                got = fd;
+            else
+                (void)close(fd);
+        }
+    }
+    return got;
+}
+
+/* One packet of exactly n bytes. */
+static int
+receive(int fd, void *p, size_t n, int *ret_fd, struct deadline d, struct err *err)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec io = {.iov_base = p, .iov_len = n};
+    struct msghdr h = {.msg_iov = &io,
+                       .msg_iovlen = 1,
+                       .msg_control = control.bytes,
+                       .msg_controllen = sizeof control};
+    ssize_t got;
+
+    (void)set_timeout(fd, deadline_left_ms(d));
+    do
+        got = recvmsg(fd, &h, MSG_CMSG_CLOEXEC);
+    while (got < 0 && errno == EINTR && !deadline_passed(d));
+    if (got < 0)
+        return away(err, errno, "it does not answer");
+    *ret_fd = descriptor_of(&h);
+    if ((size_t)got == n && !(h.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+        return 0;
+    cleanup_close(ret_fd);
+    *ret_fd = -1;
+    return away(err, got == 0 ? ECONNRESET : EPROTO,
+                got == 0 ? "it ended before it answered" : "its answer is of another version");
+}
+
+/* Asks; the answer's n bytes begin as struct wire_reply does: version, op, error. */
+static int
+ask(const char *dir, const struct wire_request *q, void *p, size_t n, int *ret_fd, int64_t ms,
+    struct err *err)
+{
+    struct deadline d = deadline_in(ms);
+    const struct wire_reply *head = p;
+    _cleanup_close_ int fd = dial(dir, d, err);
+    ssize_t sent;
+
+    *ret_fd = -1;
+    if (fd < 0)
+        return -1;
+    do
+        sent = send(fd, q, sizeof *q, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR && !deadline_passed(d));
+    if (sent != (ssize_t)sizeof *q)
+        return away(err, sent < 0 ? errno : EPROTO, "it takes no question");
+    if (receive(fd, p, n, ret_fd, d, err) < 0)
+        return -1;
+    if (head->version == WIRE_VERSION && head->op == q->op)
+        return 0;
+    cleanup_close(ret_fd);
+    *ret_fd = -1;
+    return away(err, EPROTO, "its answer is of another version");
+}
+
+/* The usual kind. On failure ret->error is the keeper's errno, 0 if it gave no answer. */
+static int
+call(const char *dir, const struct wire_request *q, struct wire_reply *ret, int *ret_fd, int64_t ms,
+     struct err *err)
+{
+    int fd = -1;
+
+    if (ask(dir, q, ret, sizeof *ret, &fd, ms, err) < 0) {
+        ret->error = 0;
+        return -1;
+    }
+    if (ret->error == 0 && ret_fd) {
+        *ret_fd = fd;
+        return 0;
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    if (ret->error == 0)
+        return 0;
+    ret->detail[sizeof ret->detail - 1] = '\0';
+    if (ret->error == ENOSPC || ret->error == EDQUOT)
+        return err_slug(err, ERR_LIMIT, "disk_full", "%s",
+                        ret->detail[0] ? ret->detail : "the disk of the workspaces is full");
+    return err_sys(err, ERR_INTERNAL, ret->error, "husk-keeper: %s", ret->detail);
+}
+
+static struct wire_request
+request(enum wire_op op, int64_t workspace_id)
+{
+    return (struct wire_request){
+        .version = WIRE_VERSION, .op = op, .workspace = (uint64_t)workspace_id};
+}
+
+/* False for what the keeper could not know: no kernel of its has such an id. */
+static bool
+name_kernel(struct wire_request *q, const char *kernel)
+{
+    size_t n = strlen(kernel);
+
+    if (n >= sizeof q->kernel)
+        return false;
+    memcpy(q->kernel, kernel, n);
+    return true;
+}
+
+static int
+gone(struct err *err)
+{
+    return err_slug(err, ERR_NOT_FOUND, "workspace_gone", "the session's files are gone");
+}
+
+static int
+no_kernel(struct err *err)
+{
+    return err_slug(err, ERR_CONFLICT, "runtime_gone", "the keeper knows no such kernel");
+}
+
+int
+keeper_info(const char *dir, struct wire_info *ret, struct err *err)
+{
+    struct wire_request q = request(WIRE_INFO, 0);
+    int fd;
+
+    if (ask(dir, &q, ret, sizeof *ret, &fd, KEEPER_QUICK_MS, err) < 0)
+        return -1;
+    if (fd >= 0)
+        (void)close(fd);
+    ret->tier[sizeof ret->tier - 1] = '\0';
+    ret->egress[sizeof ret->egress - 1] = '\0';
+    ret->disk[sizeof ret->disk - 1] = '\0';
+    ret->detail[sizeof ret->detail - 1] = '\0';
+    if (ret->error != 0)
+        return err_sys(err, ERR_INTERNAL, ret->error, "husk-keeper: %s", ret->detail);
+    return 0;
+}
+
+int
+keeper_make(const char *dir, int64_t workspace_id, bool *ret_existed, struct err *err)
+{
+    struct wire_request q = request(WIRE_MAKE, workspace_id);
+    struct wire_reply a;
+
+    if (call(dir, &q, &a, NULL, KEEPER_ANSWER_MS, err) < 0)
+        return -1;
+    if (ret_existed)
+        *ret_existed = a.flag != 0;
+    return 0;
+}
+
+int
+keeper_root(const char *dir, int64_t workspace_id, int *ret_fd, struct err *err)
+{
+    struct wire_request q = request(WIRE_ROOT, workspace_id);
+    struct wire_reply a;
+
+    if (call(dir, &q, &a, ret_fd, KEEPER_ANSWER_MS, err) < 0)
+        return a.error == ENOENT ? gone(err) : -1;
+    if (*ret_fd < 0)
+        return away(err, EPROTO, "it gave no descriptor");
+    return 0;
+}
+
+int
+keeper_bind(const char *dir, const char *kernel, int64_t workspace_id, struct err *err)
+{
+    struct wire_request q = request(WIRE_BIND, workspace_id);
+    struct wire_reply a;
+
+    if (!name_kernel(&q, kernel))
+        return no_kernel(err);
+    if (call(dir, &q, &a, NULL, KEEPER_ANSWER_MS, err) == 0)
+        return 0;
+    if (a.error == EBUSY)
+        return err_slug(err, ERR_CONFLICT, "runtime_gone", "the kernel has another workspace");
+    return a.error == ENOENT ? no_kernel(err) : -1;
+}
+
+int
+keeper_status(const char *dir, const char *kernel, struct wire_counters *ret, bool *ret_ended,
+              struct err *err)
+{
+    struct wire_request q = request(WIRE_STATUS, 0);
+    struct wire_reply a;
+
+    if (!name_kernel(&q, kernel))
+        return no_kernel(err);
+    if (call(dir, &q, &a, NULL, KEEPER_QUICK_MS, err) < 0)
+        return a.error == ENOENT ? no_kernel(err) : -1;
+    *ret = a.counters;
+    *ret_ended = a.flag != 0;
+    return 0;
+}
+
+int
+keeper_remove(const char *dir, int64_t workspace_id, struct err *err)
+{
+    struct wire_request q = request(WIRE_REMOVE, workspace_id);
+    struct wire_reply a;
+
+    if (call(dir, &q, &a, NULL, KEEPER_ANSWER_MS, err) == 0 || a.error == ENOENT)
+        return 0;
+    if (a.error == EBUSY)
+        return err_slug(err, ERR_CONFLICT, "file_busy", "a kernel has the workspace still");
+    return -1;
+}
+
+int
+keeper_usage(const char *dir, int64_t workspace_id, int64_t *ret_bytes, struct err *err)
+{
+    struct wire_request q = request(WIRE_USAGE, workspace_id);
+    struct wire_reply a;
+
+    if (call(dir, &q, &a, NULL, KEEPER_ANSWER_MS, err) < 0)
+        return a.error == ENOENT ? gone(err) : -1;
+    *ret_bytes = a.value;
+    return 0;
+}
