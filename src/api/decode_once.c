@@ -34,6 +34,20 @@ part(json_val input, const char *name, const char **ret, size_t *ret_n, struct e
 }
 
 static int
+version(json_val input, struct run_input *in, struct err *err)
+{
+    json_val v = json_member(input, "version");
+
+    if (json_type(v) == JSON_ABSENT || json_type(v) == JSON_NULL)
+        return 0;
+    if (in->artifact == NULL)
+        return decode_bad_value(err, "version", "given with an artifact");
+    return json_i64(v, 1, INT64_MAX, &in->version)
+               ? 0
+               : decode_bad_value(err, "version", "a whole number from 1 on");
+}
+
+static int
 content(const char *base64, size_t n, int64_t *left, int64_t max, struct buf *out, struct err *err)
 {
     int64_t bytes = (int64_t)(n / 4 * 3); /* two at the most are padding */
@@ -57,7 +71,7 @@ content(const char *base64, size_t n, int64_t *left, int64_t max, struct buf *ou
 static int
 input(struct once_body *b, size_t i, json_val v, int64_t *left, struct err *err)
 {
-    static const char *const known[] = {"path", "content_base64", "artifact", NULL};
+    static const char *const known[] = {"path", "content_base64", "artifact", "version", NULL};
     struct run_input *in = &b->req.inputs[i];
     const char *base64;
     size_t n64 = 0, n = 0;
@@ -65,7 +79,7 @@ input(struct once_body *b, size_t i, json_val v, int64_t *left, struct err *err)
     if (decode_known(v, "each of the inputs", known, err) < 0 ||
         part(v, "path", &in->path, &in->path_len, err) < 0 ||
         part(v, "content_base64", &base64, &n64, err) < 0 ||
-        part(v, "artifact", &in->artifact, &n, err) < 0)
+        part(v, "artifact", &in->artifact, &n, err) < 0 || version(v, in, err) < 0)
         return -1;
     if (in->path == NULL)
         return err_slug(err, ERR_INVALID, "missing_member", "each of the inputs needs a \"path\"");

@@ -147,8 +147,10 @@ render_inputs(struct json_writer *w, const struct run_input *in, size_t n)
         render_path(w, in[i].path, in[i].path_len);
         jw_i64(w, "size", in[i].size);
         jw_string(w, "sha256", in[i].sha256);
-        if (in[i].artifact != NULL)
+        if (in[i].artifact != NULL) {
             jw_string(w, "artifact", in[i].artifact);
+            jw_i64(w, "version", in[i].version);
+        }
         jw_end_object(w);
     }
     jw_end_array(w);

@@ -80,9 +80,16 @@ manager_artifact_versions(struct manager *m, const struct caller *c, const char 
 int
 manager_artifact_open(struct manager *m, const struct artifact *a, int *ret_fd, struct err *err)
 {
+    struct artifact again;
+
     if (manager_artifacts_dir(m, err) < 0)
         return -1;
-    return blobs_get(m->artifacts_fd, a->sha256, ret_fd, err);
+    if (blobs_get(m->artifacts_fd, a->sha256, ret_fd, err) == 0)
+        return 0;
+    /* Removed since the row was read? */
+    if (artifact_store_get(m->db, NULL, a->artifact_id, a->version, &again, NULL) == 0)
+        return found(0, err);
+    return -1;
 }
 
 static int

@@ -91,22 +91,22 @@ copy(const struct source *in, int out, uint8_t ret[SHA256_SIZE], int64_t *ret_si
     return 0;
 }
 
-/* The content under its own name, and that on disk. */
+/* The content under its own name, and both on disk. Where it is there already, whoever wrote it may
+ * have been killed before its name was. */
 static int
-give_name(int dir_fd, const char *tmp, const char *sha256, struct err *err)
+give_name(int dir_fd, int out, const char *tmp, const char *sha256, struct err *err)
 {
     char name[NAME_SIZE], bucket[3] = {sha256[0], sha256[1], '\0'};
-    bool made = mkdirat(dir_fd, bucket, BUCKET_MODE) == 0;
 
-    if (!made && errno != EEXIST)
+    if (mkdirat(dir_fd, bucket, BUCKET_MODE) < 0 && errno != EEXIST)
         return disk_err(err, "making a folder");
-    name_of(sha256, name);
-    if (utimensat(dir_fd, name, NULL, AT_SYMLINK_NOFOLLOW) == 0) /* it is there */
-        return 0;
     _cleanup_close_ int fd = openat(dir_fd, bucket, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || renameat(dir_fd, tmp, dir_fd, name) < 0 || fsync(fd) < 0 ||
-        (made && fsync(dir_fd) < 0))
+    name_of(sha256, name);
+    if (fd < 0 || (utimensat(dir_fd, name, NULL, AT_SYMLINK_NOFOLLOW) < 0 &&
+                   (fsync(out) < 0 || renameat(dir_fd, tmp, dir_fd, name) < 0)))
         return disk_err(err, "renaming");
+    if (fsync(fd) < 0 || fsync(dir_fd) < 0)
+        return disk_err(err, "putting a name on disk");
     return 0;
 }
 
@@ -128,11 +128,8 @@ blobs_put(int dir_fd, int fd, int64_t max, struct deadline d, char ret_sha256[SH
     rc = copy(&in, out, digest, ret_size, err);
     if (rc == 0) {
         hex_encode(digest, sizeof(digest), ret_sha256);
-        if (!blobs_there(dir_fd, ret_sha256) && fsync(out) < 0)
-            rc = disk_err(err, "putting it on disk");
+        rc = give_name(dir_fd, out, tmp, ret_sha256, err);
     }
-    if (rc == 0)
-        rc = give_name(dir_fd, tmp, ret_sha256, err);
     (void)unlinkat(dir_fd, tmp, 0); /* renamed away if all is well */
     return rc;
 }

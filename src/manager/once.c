@@ -35,13 +35,18 @@ gone(void *ctx)
 
 /* "A3" is looked for in this session's name, all else is an id. */
 static int
-find_artifact(const struct once *o, const char *which, struct artifact *ret, struct err *err)
+find_artifact(const struct once *o, const struct run_input *in, struct artifact *ret,
+              struct err *err)
 {
+    const char *which = in->artifact;
     int64_t ref;
 
-    if (which[0] == 'A' && num_i64(which + 1, strlen(which + 1), 1, INT64_MAX, &ref))
-        return manager_artifact_by_ref(o->m, o->c, o->name, ref, ret, err);
-    return manager_artifact_get(o->m, o->c, which, 0, ret, err);
+    if (which[0] == 'A' && num_i64(which + 1, strlen(which + 1), 1, INT64_MAX, &ref)) {
+        if (manager_artifact_by_ref(o->m, o->c, o->name, ref, ret, err) < 0)
+            return -1;
+        which = ret->artifact_id;
+    }
+    return manager_artifact_get(o->m, o->c, which, in->version, ret, err);
 }
 
 /* All that is put in, found and within the bound, before anything is done. */
@@ -57,8 +62,9 @@ find_inputs(struct once *o, struct err *err)
 
         in->size = (int64_t)in->n;
         if (in->artifact) {
-            if (find_artifact(o, in->artifact, &a, err) < 0)
+            if (find_artifact(o, in, &a, err) < 0)
                 return err_wrap(err, "inputs[%zu]", i);
+            in->version = a.version;
             in->size = a.size;
             memcpy(in->sha256, a.sha256, sizeof in->sha256);
             if (manager_artifact_open(o->m, &a, &o->fds[i], err) < 0)

@@ -37,13 +37,14 @@ int exec_reason_parse(const char *s, enum exec_reason *ret);
 enum on_disconnect { DISCONNECT_INTERRUPT, DISCONNECT_CONTINUE };
 
 /* A file that is put into the workspace before a run: bytes, or a kept file by its id or, within
- * this session's name, by its short reference ("A1"). */
+ * this session's name, by its short reference ("A1"); its latest version or a certain one. */
 struct run_input {
     const char *path; /* checked */
     size_t path_len;
     const void *p; /* NULL: artifact */
     size_t n;
     const char *artifact;
+    int64_t version; /* of the artifact; 0 the latest. Filled too */
     /* filled when it was put there */
     int64_t size;
     char sha256[SHA256_HEX_SIZE];

@@ -179,7 +179,7 @@ struct session_counts {
     int64_t workspaces_used, workspaces_kept;
     int64_t workspaces_kept_bytes; /* of those that were measured */
     int64_t workspaces_dropped;    /* over the bound, ever */
-    int64_t swept_at; /* wall ms, 0 never */
+    int64_t swept_at;              /* wall ms, 0 never */
     /* ended ever, those pruned since too; [REASON_NONE] still running */
     int64_t executions_by_reason[EXEC_REASONS];
 };

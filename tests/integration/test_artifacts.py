@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-SETTINGS = {"SANDBOX_MAX_INPUT_BYTES": 1 << 20, "ARTIFACT_MAX_BYTES": 1 << 20}
+SETTINGS = {"SANDBOX_MAX_INPUT_BYTES": 1 << 20, "ARTIFACT_MAX_BYTES": 1 << 20, "ARTIFACT_MAX_COUNT_PER_USER": 120,
+            "ARTIFACT_MAX_TOTAL_BYTES_PER_USER": 5 << 19}
 
 
 def once(client, code, timeout=20, headers=None, **members):
@@ -68,9 +69,10 @@ def test_capture_finds_what_changed_and_only_that(client):
 
 
 @pytest.mark.parametrize("code,reason", [("open('f', 'w').write('1'); 1/0", "exception"),
-                                         ("open('f', 'w').write('1'); import time; time.sleep(60)", "timeout")])
+                                         ("open('f', 'w').write('1'); import time; time.sleep(60)", "timeout"),
+                                         ("open('f', 'w').write('1'); import os; os._exit(1)", "kernel_died")])
 def test_capture_after_a_failure(client, code, reason):
-    r = ran(client, code, timeout=2, capture=True)
+    r = ran(client, code, timeout=2 if reason == "timeout" else 20, capture=True)
     assert r["reason"] == reason and [a["path"] for a in r["artifacts"]] == ["f"]
 
 
@@ -121,7 +123,16 @@ def test_artifacts_as_inputs(client):
     by_id = ran(client, "print(open('got').read())", inputs=[{"path": "got", "artifact": kept["artifact_id"]}])
     assert by_ref["stdout"] == by_id["stdout"] == "kept\n"
     assert by_ref["inputs_loaded"][0]["sha256"] == kept["sha256"] and by_ref["inputs_loaded"][0]["artifact"] == "A1"
+    # a certain version, by reference and by id
+    ran(client, "open('t', 'w').write('newer')", capture=True, conversation_id="in")
+    for which in ("A1", kept["artifact_id"]):
+        r = ran(client, "print(open('x').read(), open('y').read())", conversation_id="in",
+                inputs=[{"path": "x", "artifact": which, "version": 1}, {"path": "y", "artifact": which}])
+        assert r["stdout"] == "kept newer\n" and [i["version"] for i in r["inputs_loaded"]] == [1, 2]
     before = len(client.get("/v1/sessions").json()["sessions"])
+    assert once(client, "1", conversation_id="in", inputs=[{"path": "x", "artifact": "A1", "version": 3}]).code == "artifact_not_found"
+    assert once(client, "1", inputs=[{"path": "x", "artifact": "A1", "version": 0}]).code == "bad_value"
+    assert once(client, "1", inputs=[{"path": "x", "content_base64": "", "version": 1}]).code == "bad_value"
     assert once(client, "1", inputs=[{"path": "x", "artifact": "A1"}]).code == "artifact_not_found"
     assert len(client.get("/v1/sessions").json()["sessions"]) == before
 
@@ -179,6 +190,50 @@ def test_calls_at_once_keep_apart(client):
     for i, r in enumerate(results):
         assert [(a["path"], a["ref"]) for a in r["artifacts"]] == [("n", "A1")]
         assert content(client, r["artifacts"][0]).body == str(i).encode()
+
+
+def test_names_are_safe_in_a_download(client):
+    names = ['a"b\\.html', "ü€.svg", "semi;colon.txt"]
+    r = ran(client, f"for n in {names!r} + ['x\\r\\nX-Evil: 1']: open(n, 'w').write('<script>')", capture=True)
+    kept = r["artifacts"]
+    assert [f["reason"] for f in r["artifacts_left_out"]["files"]] == ["unreadable"]
+    assert sorted(a["path"] for a in kept) == sorted(names)
+    for a in kept:
+        got = content(client, a)
+        assert got.status == 200 and got.body == b"<script>" and "x-evil" not in got.headers
+        assert got.headers["content-disposition"].startswith("attachment") and got.headers["x-content-type-options"] == "nosniff"
+        assert "html" not in got.headers["content-type"] and "svg" not in got.headers["content-type"]
+
+
+def test_quotas_are_of_an_owner_and_say_which(stack):
+    """Versions count, each with its own size; deleting makes room; another owner has a quota of its own."""
+    many, large = (stack.client(stack.key(owner)) for owner in ("many", "large"))
+    code = "for i in range(50): open(f'f{i:02}', 'w').write('%d')"
+    results = [ran(many, code % i, capture=True, conversation_id="m") for i in range(3)]
+    assert [len(r["artifacts"]) for r in results] == [50, 50, 20]
+    assert results[2]["artifacts_left_out"]["count"] == 30
+    assert {f["reason"] for f in results[2]["artifacts_left_out"]["files"]} == {"quota_count"}
+    assert results[2]["status"] == "ok"
+    many.delete("/v1/artifacts/" + results[0]["artifacts"][-1]["artifact_id"])  # two versions of it
+    r = ran(many, "for i in range(3): open(f'g{i}', 'w')", capture=True, conversation_id="m")
+    assert [a["path"] for a in r["artifacts"]] == ["g0", "g1"] and r["artifacts_left_out"]["files"] == [{"path": "g2", "reason": "quota_count"}]
+    # the same content twice counts twice: what others keep shows nowhere
+    r = ran(large, "for i in range(3): open(f'{i}', 'wb').write(bytes(1 << 20))", capture=True)
+    assert [a["path"] for a in r["artifacts"]] == ["0", "1"] and r["artifacts_left_out"]["files"] == [{"path": "2", "reason": "quota_bytes"}]
+    assert stack.sql("SELECT versions, bytes FROM artifact_usage WHERE owner = 'large'") == [(2, 2 << 20)]
+
+
+def test_contents_shared_by_owners_show_nothing_of_one_another(stack, client):
+    data = os.urandom(16).hex()
+    digest = hashlib.sha256(data.encode()).hexdigest()
+    other = stack.client(stack.key("sharer"))
+    mine, theirs = (ran(c, f"open('w', 'w').write('{data}')", capture=True)["artifacts"][0] for c in (client, other))
+    assert mine["sha256"] == theirs["sha256"] == digest and mine["artifact_id"] != theirs["artifact_id"]
+    assert (theirs["ref"], theirs["version"]) == ("A1", 1)  # as for whoever is the first to have it
+    assert client.delete("/v1/artifacts/" + mine["artifact_id"]).status == 204
+    assert content(other, theirs).body == data.encode() and digest[2:] in blobs(stack)
+    assert other.delete("/v1/artifacts/" + theirs["artifact_id"]).status == 204
+    assert digest[2:] not in blobs(stack)
 
 
 def blobs(stack):

@@ -4,6 +4,7 @@
  * Another process of the service, for tests: manager_child DIR VERB ARGS.
  *   open ID        "new HANDLE" or "old HANDLE", or "error SLUG"
  *   exec ID CODE   "REASON LOST OUT", or "error SLUG"
+ *   keep ID CODE   the same, and keeps all files of the session
  *   files ID MS    holds a lease that long, then counts as work
  *   close ID       "done" or "deferred", or "error SLUG"
  *   sweep
@@ -40,11 +41,12 @@ do_open(struct fixture *f, const char *id)
 }
 
 static int
-do_exec(struct fixture *f, const char *id, const char *code)
+do_exec(struct fixture *f, const char *id, const char *code, bool keep)
 {
     struct exec_outcome o;
     char text[256] = "";
-    const char *slug = fixture_exec(f, f->m, id, code, &o);
+    const char *slug =
+        keep ? fixture_keep(f, f->m, id, code, &o) : fixture_exec(f, f->m, id, code, &o);
 
     if (!slug) {
         (void)snprintf(text, sizeof text, "%s %d %s", exec_reason_name(o.row.reason),
@@ -95,7 +97,9 @@ verb(struct fixture *f, int argc, char **argv)
     if (strcmp(v, "open") == 0)
         return do_open(f, a);
     if (strcmp(v, "exec") == 0)
-        return do_exec(f, a, b);
+        return do_exec(f, a, b, false);
+    if (strcmp(v, "keep") == 0)
+        return do_exec(f, a, b, true);
     if (strcmp(v, "files") == 0)
         return do_files(f, a, b);
     if (strcmp(v, "close") == 0)

@@ -66,6 +66,10 @@ fixture_options(struct fixture *f, const char *dir)
         (struct manager_options){.db_path = tmpdir_path(f->db, dir, "husk.db"),
                                  .workspaces_dir = tmpdir_path(f->workspaces, dir, "workspaces"),
                                  .spool_dir = tmpdir_path(f->spool, dir, "spool"),
+                                 .artifacts_dir = tmpdir_path(f->artifacts, dir, "artifacts"),
+                                 .artifact_max_bytes = 1 << 20,
+                                 .artifact_max_count = 100,
+                                 .artifact_max_total_bytes = 1 << 24,
                                  .lock_path = tmpdir_path(f->locks, dir, "locks"),
                                  .backend = "fake",
                                  .sandbox = {.http_timeout_ms = 1000, .max_output_bytes = 1 << 16},
@@ -193,15 +197,16 @@ render(void *ctx, const struct exec_outcome *o, bool full, struct buf *out)
     return buf_printf(out, "{\"eid\":\"%s\",\"full\":%d}", o->row.eid, full);
 }
 
-const char *
-fixture_exec(struct fixture *f, struct manager *m, const char *id, const char *code,
-             struct exec_outcome *ret)
+static const char *
+run(struct fixture *f, struct manager *m, const char *id, const char *code,
+    const struct capture_request *capture, struct exec_outcome *ret)
 {
     const struct exec_callbacks cb = {.render = render};
     char request_id[ID_UUID_SIZE];
     struct execution_request q = {.code = code,
                                   .code_len = strlen(code),
                                   .timeout_ms = f->o.exec_timeout_ms,
+                                  .capture = capture,
                                   .request_id = request_id};
     struct exec_outcome o;
     struct err err = ERR_INIT;
@@ -214,6 +219,26 @@ fixture_exec(struct fixture *f, struct manager *m, const char *id, const char *c
     else
         exec_outcome_done(&o);
     return NULL;
+}
+
+const char *
+fixture_exec(struct fixture *f, struct manager *m, const char *id, const char *code,
+             struct exec_outcome *ret)
+{
+    return run(f, m, id, code, NULL, ret);
+}
+
+const char *
+fixture_keep(struct fixture *f, struct manager *m, const char *id, const char *code,
+             struct exec_outcome *ret)
+{
+    const char *all[] = {"**"};
+    const struct capture_request c = {.outputs = all, .n_outputs = 1};
+    struct err err = ERR_INIT;
+
+    if (manager_artifacts_dir(m, &err) < 0)
+        fail("the artifacts' folder", &err);
+    return run(f, m, id, code, &c, ret);
 }
 
 const char *

@@ -15,7 +15,7 @@
  */
 struct fixture {
     char dir[PATH_MAX], db[PATH_MAX], workspaces[PATH_MAX], spool[PATH_MAX], locks[PATH_MAX],
-        kernels[PATH_MAX];
+        kernels[PATH_MAX], artifacts[PATH_MAX];
     struct manager_options o;
     struct manager *m;
     struct fake_world *world;
@@ -38,6 +38,9 @@ const char *fixture_open(struct fixture *f, struct manager *m, const char *id, s
                          bool *ret_created);
 /* Runs code; the slug, or NULL. A request id is made unless q has one. */
 const char *fixture_exec(struct fixture *f, struct manager *m, const char *id, const char *code,
+                         struct exec_outcome *ret);
+/* The same, and all files of the session are kept. */
+const char *fixture_keep(struct fixture *f, struct manager *m, const char *id, const char *code,
                          struct exec_outcome *ret);
 const char *fixture_close(struct fixture *f, struct manager *m, const char *id, bool *ret_deferred);
 struct caller fixture_caller(const char *owner);
