@@ -20,6 +20,8 @@ is_text(enum setting_type t)
     switch (t) {
     case SETTING_CHOICE:
     case SETTING_PATH:
+    case SETTING_PATHS:
+    case SETTING_ADDRESS:
     case SETTING_URL:
     case SETTING_WORD:
     case SETTING_HEADER:
@@ -162,6 +164,26 @@ parse_environment(struct settings *s, struct err *err)
     return 0;
 }
 
+/* Isolation none is only what somebody has asked for by name, with all that it gives up. */
+static int
+check_isolation(const struct settings *s, struct err *err)
+{
+    if (strcmp(s->isolation, "none") != 0)
+        return 0;
+    if (strcmp(s->isolation_min, "none") != 0)
+        return err_set(err, ERR_INVALID,
+                       "SANDBOX_ISOLATION=none is below SANDBOX_ISOLATION_MIN=%s: sessions would "
+                       "share one user and could reach each other's files; to accept that, set "
+                       "SANDBOX_ISOLATION_MIN=none too",
+                       s->isolation_min);
+    if (strcmp(s->egress, "open") != 0)
+        return err_set(err, ERR_INVALID,
+                       "SANDBOX_ISOLATION=none cannot hold SANDBOX_EGRESS=%s: sessions would have "
+                       "the gateway's network; to accept that, set SANDBOX_EGRESS=open",
+                       s->egress);
+    return 0;
+}
+
 /* No row knows what holds between two. */
 static int
 check(const struct settings *s, struct err *err)
@@ -188,7 +210,7 @@ check(const struct settings *s, struct err *err)
     if (strcmp(s->state_dir, s->runtime_dir) == 0)
         return err_set(err, ERR_INVALID,
                        "SANDBOX_STATE_DIR and SANDBOX_RUNTIME_DIR must not be the same");
-    return 0;
+    return check_isolation(s, err);
 }
 
 int

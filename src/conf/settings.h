@@ -55,10 +55,13 @@ struct settings {
     /* log */
     enum log_level log_level;
     bool log_json;
-    /* isolation (tier none until the keeper stands) */
-    char *isolation, *isolation_min, *egress;
+    /* isolation */
+    char *isolation, *isolation_min, *egress, *egress_dns;
+    char *keeper_dir, *gateway_user;
+    char *kernel_python, *kernel_paths;
     int64_t memory_bytes, pids, disk_bytes;
     double cpus;
+    bool disk_sparse;
 };
 
 /* Defaults, then the file (NULL: none), then the environment; then cross-checks. An unknown or

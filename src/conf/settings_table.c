@@ -172,26 +172,41 @@ const struct setting setting_table[] = {
      .choices = "text|json", .help = "One line of text a record, or one JSON object."},
 
     {"Isolation", "SANDBOX_ISOLATION", SETTING_CHOICE, AT(isolation), .value = "none",
-     .choices = "auto|host|rootless|container|none", .built = "none",
-     .help = "How sessions are kept apart. none: by working directory only, so that the runner is "
-             "one trust domain. The other tiers are not built yet and are refused."},
+     .choices = "auto|host|rootless|container|none",
+     .help = "How sessions are kept apart, by husk-keeper. host (the keeper is root), rootless (in a "
+             "user namespace) and container (the keeper is root of a plain container) are described "
+             "in docs/isolation.md; auto is the best of them that the machine has, never none. none: "
+             "by working directory only, so that the runner is one trust domain; it needs no keeper."},
     {NULL, "SANDBOX_ISOLATION_MIN", SETTING_CHOICE, AT(isolation_min), .value = "none",
-     .choices = "host|rootless|container|none", .built = "none",
-     .help = "The weakest tier that may run code. Only none is built yet."},
+     .choices = "host|rootless|container|none",
+     .help = "The weakest tier that may run code; below it no kernel starts."},
     {NULL, "SANDBOX_EGRESS", SETTING_CHOICE, AT(egress), .value = "open",
-     .choices = "none|public|open", .built = "open",
-     .help = "Where code may connect to. open: wherever the gateway's host may; none and public "
-             "need an isolation tier and are not built yet."},
+     .choices = "none|public|open",
+     .help = "Where code may connect to. none: nowhere; public: the internet, but no private, local "
+             "or metadata address and none of the host; open: wherever the gateway's host may."},
+    {NULL, "SANDBOX_EGRESS_DNS", SETTING_ADDRESS, AT(egress_dns), 0, 45, "",
+     .help = "The resolver that sessions use where they may connect out, allowed ahead of what is "
+             "denied. Without one no name is resolved."},
+    {NULL, "SANDBOX_KEEPER_DIR", SETTING_PATH, AT(keeper_dir), 1, 60, "/run/husk-keeper",
+     .help = "husk-keeper's sockets. Short, since the path of a socket ends at 107 bytes."},
+    {NULL, "SANDBOX_GATEWAY_USER", SETTING_WORD, AT(gateway_user), 0, 32, "husk-kernel",
+     .help = "The user that may have kernels started: the gateway's. Empty: the keeper's own."},
+    {NULL, "SANDBOX_KERNEL_PYTHON", SETTING_PATH, AT(kernel_python), 1, 200, "/usr/bin/python3",
+     .help = "The interpreter of kernels in a sandbox; it needs ipykernel."},
+    {NULL, "SANDBOX_KERNEL_PATHS", SETTING_PATHS, AT(kernel_paths), 0, 1000, "",
+     .help = "Further directories that a sandbox shows, read-only, separated by colons: a virtual "
+             "environment, data for all sessions."},
     {NULL, "SANDBOX_MEMORY", SETTING_BYTES, AT(memory_bytes), 16 * MIB, 16 * TIB, "1g",
-     .help = "Memory of one session, for the kernel launcher."},
+     .help = "Memory of one session. Isolation none enforces neither this nor the next three."},
     {NULL, "SANDBOX_CPUS", SETTING_CPUS, AT(cpus), 1, 102400, "1.0",
-     .help = "Processors one session may use. Without an isolation tier nothing enforces it."},
+     .help = "Processors one session may use."},
     {NULL, "SANDBOX_PIDS", SETTING_INT, AT(pids), 8, 1000000, "256",
-     .help = "Processes and threads of one session. Without an isolation tier nothing enforces it "
-             "per session."},
+     .help = "Processes and threads of one session."},
     {NULL, "SANDBOX_DISK", SETTING_BYTES, AT(disk_bytes), MIB, 16 * TIB, "1GiB",
-     .help = "Disk space of one session's workspace. Without an isolation tier nothing enforces "
-             "it."},
+     .help = "Disk space of one session's workspace."},
+    {NULL, "SANDBOX_DISK_SPARSE", SETTING_BOOL, AT(disk_sparse), .value = "false",
+     .help = "Do not set the disk space of a workspace aside when it is made. A disk that runs full "
+             "then loses data that sessions believe they have written."},
 };
 /* clang-format on */
 const size_t setting_count = sizeof(setting_table) / sizeof(setting_table[0]);

@@ -14,6 +14,8 @@ enum setting_type {
     SETTING_CPUS,       /* double; min and max are hundredths */
     SETTING_CHOICE,     /* char *, one of choices */
     SETTING_PATH,       /* char *, absolute; "" where min is 0 */
+    SETTING_PATHS,      /* char *, absolute paths separated by colons, or "" */
+    SETTING_ADDRESS,    /* char *, an IPv4 or IPv6 address, or "" */
     SETTING_URL,        /* char *, http or https, no user or query */
     SETTING_WORD,       /* char *, [A-Za-z0-9_.-]; "" where min is 0 */
     SETTING_HEADER,     /* char *, the name of a header field */

@@ -2,6 +2,7 @@
 /* One value: from text and back, by the type of its row. */
 #include "conf/settings_table.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -63,6 +64,34 @@ url_valid(const char *s, size_t n)
     return only(s + scheme, n - scheme, ".-:[]_/~%");
 }
 
+static bool
+paths_valid(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        size_t len = 0;
+        while (i + len < n && s[i + len] != ':')
+            len++;
+        if (!len || s[i] != '/' || i + len + 1 == n || !only(s + i, len, "._/@+,=~-"))
+            return false;
+        i += len + 1;
+    }
+    return true;
+}
+
+static bool
+address_valid(const char *s, size_t n)
+{
+    char text[INET6_ADDRSTRLEN];
+    struct in6_addr address;
+    if (!n)
+        return true;
+    if (n >= sizeof(text))
+        return false;
+    memcpy(text, s, n);
+    text[n] = '\0';
+    return inet_pton(AF_INET, text, &address) == 1 || inet_pton(AF_INET6, text, &address) == 1;
+}
+
 /* What is wrong with a text of this type, NULL if nothing. */
 static const char *
 text_fault(enum setting_type type, const char *s, size_t n)
@@ -73,6 +102,10 @@ text_fault(enum setting_type type, const char *s, size_t n)
             return "must be an absolute path";
         /* These reach nginx's configuration and socket addresses as they are. */
         return only(s, n, "._/@:+,=~-") ? NULL : "may hold letters, digits and ._/@:+,=~- only";
+    case SETTING_PATHS:
+        return paths_valid(s, n) ? NULL : "must be absolute paths separated by colons";
+    case SETTING_ADDRESS:
+        return address_valid(s, n) ? NULL : "must be an IPv4 or IPv6 address";
     case SETTING_URL:
         return url_valid(s, n) ? NULL
                                : "must be http://host… or https://host… without user, query "
@@ -303,7 +336,10 @@ setting_range(const struct setting *t, struct buf *out)
             (void)(*p == '|' ? buf_puts(out, ", ") : buf_putc(out, *p));
         return;
     default:
-        (void)buf_puts(out, t->type == SETTING_PATH ? "absolute path" : "text");
+        (void)buf_puts(out, t->type == SETTING_PATH      ? "absolute path"
+                            : t->type == SETTING_PATHS   ? "absolute paths"
+                            : t->type == SETTING_ADDRESS ? "address"
+                                                         : "text");
         return;
     }
 }

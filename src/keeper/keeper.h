@@ -13,6 +13,7 @@ enum tier { TIER_NONE, TIER_CONTAINER, TIER_ROOTLESS, TIER_HOST };
 enum egress { EGRESS_NONE, EGRESS_PUBLIC, EGRESS_OPEN };
 
 #define KEEPER_PATH_MAX 256
+#define KEEPER_PATHS_MAX 1024
 
 struct keeper_limits {
     int64_t memory_bytes, cpu_milli, pids, disk_bytes;
@@ -35,6 +36,7 @@ struct keeper_options {
     char run_dir[KEEPER_PATH_MAX];   /* sockets, monitors' sockets */
     char python[KEEPER_PATH_MAX];    /* the kernels' interpreter */
     char library[KEEPER_PATH_MAX];   /* where husk_kernel.py is */
+    char paths[KEEPER_PATHS_MAX];    /* what else a sandbox shows, read-only: "/a:/b" or "" */
     bool sparse;                     /* images are not allocated whole */
     uid_t gateway_uid, worker_uid;
     gid_t worker_gid;

@@ -41,10 +41,13 @@ enum wire_op {
     WIRE_REMOVE, /* worker: the workspace goes for good; EBUSY: a kernel has it still */
     WIRE_USAGE,  /* worker: bytes the workspace takes on the host's disk */
     WIRE_KILL,   /* worker: end a kernel's sandbox now */
-    WIRE_LIST,   /* worker: value is how many sandboxes there are */
+    WIRE_LIST,   /* worker: the sandbox whose kernel id comes next after the request's ("" begins);
+                    ENOENT: that was the last one. value is how many there are */
 
-    WIRE_HELLO = 32, /* keeper -> monitor: struct wire_reply with value uid; descriptors: none */
-    WIRE_ATTACH,     /* keeper -> monitor: a detached tree (descriptor) onto the placeholder */
+    WIRE_HELLO = 32, /* keeper -> monitor: answers with its kernel, workspace, uid and counters */
+    WIRE_ATTACH,     /* keeper -> monitor: this workspace becomes the kernel's; where it is mounted
+                        a detached tree rides along (descriptor) */
+    WIRE_END,        /* keeper -> monitor: end the sandbox now */
 };
 
 #define WIRE_START_FDS 7 /* stdout, stderr, then shell iopub stdin control hb, listening */
@@ -85,6 +88,9 @@ struct wire_reply {
     int32_t flag;
     int64_t value;
     struct wire_counters counters;
+    char kernel[WIRE_KERNEL_MAX]; /* of a sandbox: LIST, HELLO */
+    uint64_t workspace;           /* which it has, 0 none */
+    uint32_t uid, pid;            /* its uid, its monitor */
     char detail[WIRE_DETAIL_MAX]; /* a sentence for a person when error is not 0 */
 };
 

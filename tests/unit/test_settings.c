@@ -134,7 +134,12 @@ t_what_is_wrong_is_named_with_its_line(void **state)
     refused("SANDBOX_CPUS=nan", "SANDBOX_CPUS");
     refused("SANDBOX_KEEP_CODE=maybe", "true or false");
     refused("SANDBOX_AUTH=nobody", "keys|proxy|none");
-    refused("SANDBOX_ISOLATION=host", "\"host\" is not built yet");
+    refused("SANDBOX_ISOLATION=jail", "auto|host|rootless|container|none");
+    refused("SANDBOX_KERNEL_PATHS=/a:b", "absolute paths");
+    refused("SANDBOX_KERNEL_PATHS=/a::/b", "absolute paths");
+    refused("SANDBOX_KERNEL_PATHS=/a:", "absolute paths");
+    refused("SANDBOX_EGRESS_DNS=dns.example", "IPv4 or IPv6");
+    refused("SANDBOX_EGRESS_DNS=1.2.3", "IPv4 or IPv6");
     refused("SANDBOX_TRANSFER=pigeon", "direct|kernel");
     refused("SANDBOX_STATE_DIR=var", "absolute");
     refused("SANDBOX_STATE_DIR=/a;b", "may hold");
@@ -202,6 +207,31 @@ t_a_dump_can_be_read_again(void **state)
     buf_done(&two);
     settings_done(&s);
     settings_done(&again);
+}
+
+static void
+t_no_isolation_is_accepted_with_all_that_it_gives_up(void **state)
+{
+    (void)state;
+    struct settings s;
+    struct err err = ERR_INIT;
+    load_refused("SANDBOX_ISOLATION=none\nSANDBOX_ISOLATION_MIN=container\nSANDBOX_EGRESS=open\n",
+                 "SANDBOX_ISOLATION_MIN=none too");
+    load_refused("SANDBOX_ISOLATION=none\nSANDBOX_ISOLATION_MIN=none\nSANDBOX_EGRESS=public\n",
+                 "set SANDBOX_EGRESS=open");
+    assert_int_equal(load("SANDBOX_ISOLATION=none\nSANDBOX_ISOLATION_MIN=none\n"
+                          "SANDBOX_EGRESS=open\n",
+                          &s, &err),
+                     0);
+    settings_done(&s);
+    assert_int_equal(load("SANDBOX_ISOLATION=auto\nSANDBOX_ISOLATION_MIN=host\n"
+                          "SANDBOX_EGRESS=none\nSANDBOX_KERNEL_PATHS=/opt/venv:/srv/data\n"
+                          "SANDBOX_EGRESS_DNS=2001:db8::53\n",
+                          &s, &err),
+                     0);
+    assert_string_equal(s.kernel_paths, "/opt/venv:/srv/data");
+    assert_string_equal(s.egress_dns, "2001:db8::53");
+    settings_done(&s);
 }
 
 static void
@@ -309,6 +339,7 @@ main(void)
         cmocka_unit_test(t_a_secret_is_in_no_message_and_no_dump),
         cmocka_unit_test(t_a_dump_can_be_read_again),
         cmocka_unit_test(t_settings_are_checked_against_each_other),
+        cmocka_unit_test(t_no_isolation_is_accepted_with_all_that_it_gives_up),
         cmocka_unit_test(t_the_environment_wins_and_is_held_to_the_same),
         cmocka_unit_test(t_paths_have_one_place),
         cmocka_unit_test(t_sample_and_document_are_up_to_date),
