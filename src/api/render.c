@@ -38,7 +38,7 @@ render_session(const struct api_options *o, struct json_writer *w, const char *n
         jw_raw(w, "labels", "{}", 2);
     jw_string(w, "isolation", o->isolation != NULL ? o->isolation : "none");
     jw_string(w, "egress", o->egress != NULL ? o->egress : "open");
-    jw_bool(w, "stateful", true);
+    jw_bool(w, "stateful", s->stateful);
     jw_bool(w, "state_lost", s->state_lost);
     jw_bool(w, "files_kept", s->files_kept);
     jw_i64(w, "generation", s->generation);

@@ -13,6 +13,16 @@
 #define ADD_TRIES 3
 
 int
+capture_possible(struct manager *m, const char *backend, struct err *err)
+{
+    if (manager_files_of(m, backend) == FILES_IN_WORKSPACE)
+        return 0;
+    return err_slug(err, ERR_UNAVAILABLE, "not_implemented",
+                    "outputs and capture need a backend whose files are in a workspace here: "
+                    "jupyter with SANDBOX_TRANSFER=direct");
+}
+
+int
 capture_begin(struct manager *m, const struct execution_request *q, const struct session *s,
               struct capture *ret, struct err *err)
 {
@@ -21,6 +31,8 @@ capture_begin(struct manager *m, const struct execution_request *q, const struct
     *ret = (struct capture){.ws = {.root_fd = -1}};
     if (!q->capture)
         return 0;
+    if (capture_possible(m, s->backend, err) < 0)
+        return -1;
     rc = manager_workspace_open(m, s->workspace_id, &ret->ws, err);
     if (rc == 0 && q->capture->changed)
         rc = snapshot_take(&ret->ws, deadline_in(CAPTURE_MS), &ret->before, err);

@@ -14,6 +14,8 @@ struct capture {
     struct snapshot *before;
 };
 
+/* not_implemented where a backend's files are not in a workspace. */
+int capture_possible(struct manager *m, const char *backend, struct err *err);
 /* Looks at the workspace before the run; nothing is to be done when the request keeps nothing. The
  * caller has the session's turn. */
 int capture_begin(struct manager *m, const struct execution_request *q, const struct session *s,

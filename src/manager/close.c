@@ -20,7 +20,7 @@ carry_out(struct manager *m, const struct session *s, struct err *err)
     struct db_now now;
     enum session_end why = SESSION_END_CLOSED;
     enum workspace_fate fate = WORKSPACE_KEPT;
-    bool ended = true;
+    bool ended = true, removes;
     int r = session_store_close_reason(m->db, s->sid, &why, err);
 
     if (r <= 0)
@@ -28,13 +28,17 @@ carry_out(struct manager *m, const struct session *s, struct err *err)
     r = runtime_store_of(m->db, s->sid, &rt, err);
     if (r < 0)
         return -1;
+    removes = why == SESSION_END_CLOSED || manager_files_of(m, s->backend) == FILES_IN_RUNTIME;
     if (r > 0 && rt.handle[0])
-        ended = runtime_end(m, rt.backend, rt.handle);
-    if (why == SESSION_END_CLOSED) {
+        ended = removes ? runtime_end(m, rt.backend, rt.handle)
+                        : runtime_end_keeping(m, rt.backend, rt.handle);
+    if (removes) {
         struct err werr = ERR_INIT;
 
         fate = WORKSPACE_REMOVED;
-        if (place_remove(&m->place, s->workspace_id, &werr) < 0) {
+        if (!runtime_discard(m, s->backend, s->workspace_id)) {
+            fate = WORKSPACE_DOOMED;
+        } else if (place_remove(&m->place, s->workspace_id, &werr) < 0) {
             log_warning("the files of a closed session are left to the reaper: %s", werr.msg);
             fate = WORKSPACE_DOOMED;
         }
@@ -133,9 +137,11 @@ close_dead_open(struct manager *m, int64_t sid, bool *ret_done, struct err *err)
     }
     r = runtime_store_of(m->db, sid, &rt, err);
     if (r > 0 && rt.handle[0])
-        ended = runtime_end(m, rt.backend, rt.handle);
-    if (r >= 0 && !s.files_kept)
-        removed = place_remove(&m->place, s.workspace_id, NULL) == 0;
+        ended = s.files_kept ? runtime_end_keeping(m, rt.backend, rt.handle)
+                             : runtime_end(m, rt.backend, rt.handle);
+    if (r >= 0 && !s.files_kept) /* its opener may have made a runtime that no row tells of */
+        removed = runtime_discard(m, s.backend, s.workspace_id) &&
+                  place_remove(&m->place, s.workspace_id, NULL) == 0;
     now = manager_now(m);
     if (r >= 0)
         r = session_store_undo_open(m->db, sid, s.generation, ended ? NULL : rt.handle, removed,
@@ -163,9 +169,13 @@ end_confirmed(struct manager *m, const struct session *s, struct err *err)
 }
 
 int
-no_room(const struct manager *m, bool whole_service, struct err *err)
+no_room(const struct manager *m, enum room what, struct err *err)
 {
-    if (whole_service)
+    if (what == ROOM_BACKEND)
+        err_slug(err, ERR_UNAVAILABLE, "session_limit",
+                 "all %lld sandboxes of this backend are in use (DAYTONA_MAX_SANDBOXES)",
+                 (long long)m->o.max_keyed);
+    else if (what == ROOM_SERVICE)
         err_slug(err, ERR_UNAVAILABLE, "session_limit",
                  "all %lld sessions of the service are in use", (long long)m->o.max_sessions);
     else
@@ -205,7 +215,8 @@ close_candidates(struct manager *m, const int64_t *sids, int n, int64_t except_s
 }
 
 int
-close_for_room(struct manager *m, const char *owner, int64_t except_sid, struct err *err)
+close_for_room(struct manager *m, const char *owner, const char *backend, int64_t except_sid,
+               struct err *err)
 {
     int64_t sids[EVICT_TRIES];
     struct db_now now = manager_now(m);
@@ -216,7 +227,7 @@ close_for_room(struct manager *m, const char *owner, int64_t except_sid, struct 
     r = close_candidates(m, sids, n, except_sid, SESSION_END_EXPIRED, err);
     if (r != 0)
         return r;
-    n = session_store_idle_lru(m->db, owner, except_sid, sids, EVICT_TRIES, err);
+    n = session_store_idle_lru(m->db, owner, backend, except_sid, sids, EVICT_TRIES, err);
     if (n < 0)
         return -1;
     return close_candidates(m, sids, n, except_sid, SESSION_END_EVICTED, err);

@@ -28,6 +28,12 @@ manager_workspace_open(struct manager *m, int64_t workspace_id, struct workspace
     return place_open(&m->place, workspace_id, ret, err);
 }
 
+static bool
+in_workspace(struct manager *m, const struct session *s)
+{
+    return manager_files_of(m, s->backend) == FILES_IN_WORKSPACE;
+}
+
 int
 manager_files_begin(struct manager *m, const struct caller *c, const char *name,
                     struct file_lease *ret, struct err *err)
@@ -39,7 +45,7 @@ manager_files_begin(struct manager *m, const struct caller *c, const char *name,
     if (hold_take(m, c, name, &w, &s, err) < 0)
         return -1;
     ret->ws.root_fd = -1;
-    if (!m->o.transfer_kernel && manager_workspace_open(m, s.workspace_id, &ret->ws, err) < 0) {
+    if (in_workspace(m, &s) && manager_workspace_open(m, s.workspace_id, &ret->ws, err) < 0) {
         hold_leave(m, s.sid);
         session_done(&s);
         return -1;
@@ -61,7 +67,7 @@ manager_files_end(struct manager *m, struct file_lease *l, bool worked)
 
     if (!held)
         return;
-    if (!m->o.transfer_kernel)
+    if (l->ws.root_fd >= 0)
         workspace_close(&l->ws);
     /* First the row, then the lock: nobody may find it free and expired in between. */
     if (worked && session_store_touch(m->db, *held, &now, NULL, &err) < 0)
@@ -76,7 +82,7 @@ int
 manager_file_open(struct manager *m, struct file_lease *l, const char *path, size_t n, int *ret_fd,
                   struct file_info *ret, struct err *err)
 {
-    if (m->o.transfer_kernel)
+    if (!in_workspace(m, &l->session))
         return kernel_file_open(m, l->session.sid, path, n, ret_fd, ret, err);
     return workspace_open_file(&l->ws, path, n, ret_fd, ret, err);
 }
@@ -85,7 +91,7 @@ int
 manager_file_stat(struct manager *m, struct file_lease *l, const char *path, size_t n,
                   struct file_info *ret, struct err *err)
 {
-    if (m->o.transfer_kernel)
+    if (!in_workspace(m, &l->session))
         return kernel_file_stat(m, l->session.sid, path, n, ret, err);
     return workspace_stat(&l->ws, path, n, ret, err);
 }
@@ -94,7 +100,7 @@ int
 manager_file_list(struct manager *m, struct file_lease *l, const struct file_query *q,
                   struct deadline d, struct file_list *ret, struct err *err)
 {
-    if (m->o.transfer_kernel)
+    if (!in_workspace(m, &l->session))
         return kernel_file_list(m, l->session.sid, q, ret, err);
     return workspace_list(&l->ws, q->folder, q->folder_len, q->glob, q->recursive, q->after,
                           q->after_len, q->max_entries, d, ret, err);
@@ -104,7 +110,7 @@ int
 manager_file_remove(struct manager *m, struct file_lease *l, const char *path, size_t n,
                     bool recursive, struct err *err)
 {
-    if (m->o.transfer_kernel)
+    if (!in_workspace(m, &l->session))
         return kernel_file_remove(m, l->session.sid, path, n, recursive, err);
     return workspace_unlink(&l->ws, path, n, recursive, err);
 }
@@ -140,7 +146,7 @@ manager_upload_begin(struct manager *m, struct file_lease *l, const char *path, 
     u->path = xstrndup(path, n);
     u->n = n;
     u->fd = -1;
-    if (m->o.transfer_kernel)
+    if (!in_workspace(m, &l->session))
         rc = kernel_stage(m, &u->fd, err);
     else
         rc = upload_begin(&l->ws, path, n, &u->direct, err);

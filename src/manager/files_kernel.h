@@ -5,9 +5,9 @@
 #include "manager/internal.h"
 
 /*
- * The file calls where files move through the session's kernel (transfer_kernel).  The caller has a
- * hold; each call takes the session's turn for its own length (session_busy when it does not come),
- * and makes a runtime where there is none or it was lost.
+ * The file calls where the session's runtime holds its files (not FILES_IN_WORKSPACE).  The caller
+ * has a hold; each call takes the session's turn for its own length (session_busy when it does not
+ * come), and makes a runtime where there is none or it was lost.
  */
 
 /* An unnamed file that a whole file is staged in, so that ranges and retries need no kernel. */

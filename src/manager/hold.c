@@ -56,6 +56,7 @@ session_derive(const struct manager *m, struct session *s)
     int64_t left = s->last_work_boot_ms + s->ttl_ms - clock_boot_ms();
 
     (void)m;
+    s->stateful = strcmp(s->kernel_session, RUNTIME_STATELESS) != 0;
     if (s->state == SESSION_BUSY)
         s->expires_at = 0;
     else

@@ -30,8 +30,6 @@
 #define LOCK_HIGH (INT64_C(1) << 62)
 #define LOCK_POOL LOCK_HIGH
 
-#define BACKENDS_MAX 4
-
 struct backend_slot {
     char name[16];
     struct sandbox *sb;
@@ -43,7 +41,7 @@ struct manager {
     struct db *db;
     int lock_fd;
     char boot_id[CLOCK_BOOT_ID_SIZE];
-    struct backend_slot backends[BACKENDS_MAX]; /* [0] is the setting's; others as they are asked */
+    struct backend_slot backends[BACKENDS_MAX]; /* [0] is the setting's */
     int n_backends;
     int64_t optimized_ms;        /* monotonic; when it last ran the planner's upkeep */
     int64_t pool_next_ms;        /* monotonic; not before may the pool's next start be tried */
@@ -61,8 +59,21 @@ int manager_new_with(const struct manager_options *o, struct sandbox *sb, struct
  * it lies in. */
 int manager_state_dir(const char *path, struct err *err);
 struct db_now manager_now(const struct manager *m);
-/* The sandbox of a backend by name, made when first asked for. ERR_INVALID "unknown_backend". */
+/* One more that sessions may name; sb is taken, also when it fails. */
+int manager_add_backend(struct manager *m, const char *name, struct sandbox *sb, struct err *err);
+/* The sandbox of a backend by name. ERR_INVALID "unknown_backend". */
 int manager_backend(struct manager *m, const char *name, struct sandbox **ret, struct err *err);
+/* How many runtimes it may have at once; 0: no bound of its own. */
+int64_t manager_max_of(struct manager *m, const char *backend);
+/* Where the files of its sessions are; FILES_IN_WORKSPACE for one that is not set up. */
+enum sandbox_files manager_files_of(struct manager *m, const char *backend);
+/* The backend whose kernels are anonymous at their start, so that the pool can hold them; NULL if
+ * there is none. */
+struct backend_slot *manager_pool_backend(struct manager *m);
+/* By what a runtime of a session belongs to it where the backend keeps such a thing. */
+#define RUNTIME_KEY_SIZE 17
+void runtime_key(int64_t workspace_id, char ret[RUNTIME_KEY_SIZE]);
+bool runtime_key_parse(const char *key, int64_t *ret_workspace_id);
 /* Promises to be done with what comes next in ms. */
 void manager_promise(struct manager *m, int64_t ms);
 void manager_promise_by(struct manager *m, struct deadline d, int64_t more_ms);
@@ -86,7 +97,7 @@ bool session_ended_itself(const struct manager *m, const struct session *s);
 /* Gone for every caller: past its TTL and without a live hold of another process, or ended
  * already. */
 bool session_expired(const struct manager *m, const struct session *s);
-/* Fills expires_at. */
+/* Fills expires_at and stateful. */
 void session_derive(const struct manager *m, struct session *s);
 /* The caller's session of that name, expired ones included: 0, or session_not_found. */
 int session_resolve(struct manager *m, const struct caller *c, const char *name,
@@ -102,8 +113,10 @@ void hold_leave(struct manager *m, int64_t sid);
 #define RETRY_AFTER_S 5
 
 /* close.c */
-/* Fills err: there is no room for another runtime, of the whole service or of this owner. -1. */
-int no_room(const struct manager *m, bool whole_service, struct err *err);
+/* Fills err: there is no room for another runtime, of the whole service, of this owner or
+ * of a backend that has a bound of its own. -1. */
+enum room { ROOM_SERVICE, ROOM_OWNER, ROOM_BACKEND };
+int no_room(const struct manager *m, enum room what, struct err *err);
 /* If nobody holds it and it is closing, carries the close out. *ret_done: it is gone now. */
 int close_if_free(struct manager *m, int64_t sid, bool *ret_done, struct err *err);
 /* If nobody holds it and it is past its TTL: closes it as expired. *ret_done as above. */
@@ -111,8 +124,10 @@ int close_if_expired(struct manager *m, int64_t sid, bool *ret_done, struct err 
 /* An open whose process died: undone if nobody holds it. *ret_done: it is gone now. */
 int close_dead_open(struct manager *m, int64_t sid, bool *ret_done, struct err *err);
 /* Makes room for one runtime: expired ones of anybody, else the owner's least recently used idle
- * session. 1 done, 0 there is none to end, -1 (gateway_unavailable: an end was not confirmed). */
-int close_for_room(struct manager *m, const char *owner, int64_t except_sid, struct err *err);
+ * session (at this backend, if that is not NULL). 1 done, 0 there is none to end, -1
+ * (gateway_unavailable: an end was not confirmed). */
+int close_for_room(struct manager *m, const char *owner, const char *backend, int64_t except_sid,
+                   struct err *err);
 
 /* files.c: a session's directory, made anew if its code removed it. */
 int manager_workspace_open(struct manager *m, int64_t workspace_id, struct workspace *ret,
@@ -126,6 +141,14 @@ void upkeep_artifacts(struct manager *m, struct deadline d, struct sweep_report 
 /* runtime.c */
 /* Ends exactly this runtime; true when its end is confirmed. */
 bool runtime_end(struct manager *m, const char *backend, const char *handle);
+/* The session goes and its files are kept: a runtime that holds them is stopped, any other ends.
+ * One that could not be stopped is no danger: the sweep finds it by its key. */
+bool runtime_end_keeping(struct manager *m, const char *backend, const char *handle);
+/* The same for one whose start came to nothing: one that was not there before ends. */
+bool runtime_undo(struct manager *m, const char *backend, const struct runtime_made *made);
+/* All runtimes that hold this workspace's files end; true when that is confirmed, or there is no
+ * such thing at this backend. */
+bool runtime_discard(struct manager *m, const char *backend, int64_t workspace_id);
 /* Tries once to end the quarantined runtimes of an owner's session name. 1 none is left, 0 some. */
 int runtime_settle_quarantined(struct manager *m, const char *owner, const char *name,
                                struct err *err);

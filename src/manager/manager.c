@@ -17,13 +17,16 @@
 /* A caller without a deadline of its own is not served for ever either. */
 #define PROMISE_MAX_MS 3600000
 
-static int
-add_backend(struct manager *m, const char *name, struct sandbox *sb)
+int
+manager_add_backend(struct manager *m, const char *name, struct sandbox *sb, struct err *err)
 {
     size_t n = strlen(name);
 
-    if (n >= sizeof m->backends[0].name || m->n_backends >= BACKENDS_MAX)
-        return -1;
+    if (n >= sizeof m->backends[0].name || m->n_backends >= BACKENDS_MAX) {
+        sb->ops->free(sb);
+        return err_slug(err, ERR_INVALID, "unknown_backend",
+                        "a backend's name is too long, or it is one too many");
+    }
     memcpy(m->backends[m->n_backends].name, name, n + 1);
     m->backends[m->n_backends++].sb = sb;
     return 0;
@@ -32,25 +35,37 @@ add_backend(struct manager *m, const char *name, struct sandbox *sb)
 int
 manager_backend(struct manager *m, const char *name, struct sandbox **ret, struct err *err)
 {
-    struct sandbox *sb = NULL;
-
     for (int i = 0; i < m->n_backends; i++) {
         if (strcmp(m->backends[i].name, name) == 0) {
             *ret = m->backends[i].sb;
             return 0;
         }
     }
-    if (sandbox_new(name, &m->o.sandbox, &sb, err) < 0) {
-        if (err && !err->slug)
-            err->slug = "unknown_backend";
-        return -1;
-    }
-    if (add_backend(m, name, sb) < 0) {
-        sb->ops->free(sb);
-        return err_slug(err, ERR_INVALID, "unknown_backend", "no room for another backend");
-    }
-    *ret = sb;
-    return 0;
+    return err_slug(err, ERR_INVALID, "unknown_backend", "no backend called %.64s is set up here",
+                    name);
+}
+
+enum sandbox_files
+manager_files_of(struct manager *m, const char *backend)
+{
+    struct sandbox *sb = NULL;
+
+    return manager_backend(m, backend, &sb, NULL) == 0 ? sb->files : FILES_IN_WORKSPACE;
+}
+
+int64_t
+manager_max_of(struct manager *m, const char *backend)
+{
+    return manager_files_of(m, backend) == FILES_KEYED ? m->o.max_keyed : 0;
+}
+
+struct backend_slot *
+manager_pool_backend(struct manager *m)
+{
+    for (int i = 0; i < m->n_backends; i++)
+        if (m->backends[i].sb->files != FILES_KEYED)
+            return &m->backends[i];
+    return NULL;
 }
 
 struct db_now
@@ -136,20 +151,12 @@ manager_new_with(const struct manager_options *o, struct sandbox *sb, struct man
 
     m->o = *o;
     m->place = (struct workspace_place){.dir = o->workspaces_dir, .keeper = o->keeper_dir};
-    /* Files that end with their kernel are not kept for a session of the same name. */
-    if (m->o.transfer_kernel)
-        m->o.workspace_retention_ms = -1;
     m->lock_fd = -1;
     /* Measured at start-up already: a sweep that runs once a process would never do it else. */
     m->optimized_ms = clock_mono_ms();
     m->artifacts_fd = -1;
     m->artifacts_looked_ms = INT64_MIN / 2;
-    if (add_backend(m, o->backend, sb) < 0) {
-        sb->ops->free(sb);
-        manager_free(m);
-        return err_slug(err, ERR_INVALID, "unknown_backend", "a backend's name is too long");
-    }
-    if (open_all(m, err) < 0) {
+    if (manager_add_backend(m, o->backend, sb, err) < 0 || open_all(m, err) < 0) {
         manager_free(m);
         return -1;
     }
@@ -161,10 +168,19 @@ int
 manager_new(const struct manager_options *o, struct manager **ret, struct err *err)
 {
     struct sandbox *sb = NULL;
+    struct manager *m = NULL;
 
-    if (sandbox_new(o->backend, &o->sandbox, &sb, err) < 0)
+    if (sandbox_new(o->backend, &o->sandbox, &sb, err) < 0 || manager_new_with(o, sb, &m, err) < 0)
         return -1;
-    return manager_new_with(o, sb, ret, err);
+    for (int i = 0; i < BACKENDS_MAX - 1 && o->more_backends[i]; i++) {
+        if (sandbox_new(o->more_backends[i], &o->sandbox, &sb, err) < 0 ||
+            manager_add_backend(m, o->more_backends[i], sb, err) < 0) {
+            manager_free(m);
+            return -1;
+        }
+    }
+    *ret = m;
+    return 0;
 }
 
 void
@@ -183,11 +199,15 @@ manager_free(struct manager *m)
 int
 manager_ready(struct manager *m, struct deadline d, struct err *err)
 {
-    struct sandbox *sb = m->backends[0].sb;
-
     if (db_ping(m->db, err) < 0)
         return -1;
-    return sb->ops->ping(sb, d, err);
+    for (int i = 0; i < m->n_backends; i++) {
+        struct sandbox *sb = m->backends[i].sb;
+
+        if (sb->ops->ping(sb, d, err) < 0)
+            return err_wrap(err, "backend %s", m->backends[i].name);
+    }
+    return 0;
 }
 
 int

@@ -22,16 +22,19 @@
 struct manager;
 
 #define POOL_MAX 64 /* kernels in the warm pool */
+#define BACKENDS_MAX 4
 
 struct manager_options {
     const char *db_path, *workspaces_dir, *spool_dir, *lock_path; /* borrowed for its life */
     const char *keeper_dir;    /* of the keeper's sockets; NULL: kernels run without isolation */
     const char *artifacts_dir; /* what runs keep; made when it is needed. NULL: nothing is kept */
     const char *alarms_path;   /* a file the sweep keeps; NULL: no watch over the database */
-    const char *backend;
+    const char *backend;       /* of a session that names none */
+    const char *more_backends[BACKENDS_MAX - 1]; /* others a session may name; NULL: no further */
     struct sandbox_options sandbox;
     int64_t default_ttl_ms, max_ttl_ms;
     int64_t max_sessions, max_sessions_per_owner;
+    int64_t max_keyed; /* runtimes of a backend that holds files itself; 0: no bound of its own */
     int64_t pool_size, pool_max_age_ms; /* at most POOL_MAX */
     int64_t turn_waiters, turn_wait_ms;
     int64_t workspace_retention_ms, workspaces_max_bytes, history_retention_ms;
@@ -42,8 +45,7 @@ struct manager_options {
     int64_t start_timeout_ms;
     bool keep_code;
     bool gateway_shared;
-    bool transfer_kernel;   /* files live in and move through the kernels, not in workspaces_dir */
-    int64_t max_file_bytes; /* with transfer_kernel: the largest file that is fetched */
+    int64_t max_file_bytes; /* the largest file that is fetched from a runtime that holds its own */
     /* How many exec workers are free just now, for the rule on waiting; NULL: always enough. */
     int (*free_exec_workers)(void *ctx);
     /* A deadline this process promises to meet (the master kills it 5 s later); NULL allowed. */
@@ -152,7 +154,7 @@ int manager_exec(struct manager *m, const struct caller *c, const char *name,
 /* One call that opens a session (or finds one), puts files into it, runs and keeps what came out.
  * What it opened it closes again, unless `keep`; what it found stays as it was. As manager_exec,
  * and the errors of opening and of uploads; besides inputs_too_large, artifact_not_found, and
- * not_implemented for a capture with transfer_kernel. */
+ * not_implemented for a capture where files are not in a workspace. */
 struct once_request {
     struct open_request open;
     bool keep;
@@ -204,7 +206,7 @@ int manager_execution_settle(struct manager *m, struct execution *e, struct err 
 /* File work: a hold on the session for as long as the lease lives. end() counts as work when
  * `worked`. A session in state cold serves files too. */
 struct file_lease {
-    struct workspace ws; /* none with transfer_kernel */
+    struct workspace ws; /* none where the runtime holds the files */
     struct session session;
     void *hold; /* private */
 };
@@ -213,8 +215,9 @@ int manager_files_begin(struct manager *m, const struct caller *c, const char *n
 void manager_files_end(struct manager *m, struct file_lease *l, bool worked);
 
 /* The calls of workspace/workspace.h on a leased session's files, with their errors.  With
- * transfer_kernel they go through the session's runtime, and these are added: session_busy, those
- * of making a runtime, transfer_failed, file_too_large (fetching). Paths are checked ones. */
+ * FILES_IN_WORKSPACE they go beneath its root; else through the session's runtime, and these are
+ * added: session_busy, those of making a runtime, transfer_failed, file_too_large (fetching). Paths
+ * are checked ones. */
 int manager_file_open(struct manager *m, struct file_lease *l, const char *path, size_t n,
                       int *ret_fd, struct file_info *ret, struct err *err);
 int manager_file_stat(struct manager *m, struct file_lease *l, const char *path, size_t n,
@@ -259,7 +262,7 @@ int manager_key_revoke(struct manager *m, const char *key_id, struct err *err);
 int manager_key_check(struct manager *m, const char *token, size_t n, struct caller *ret,
                       struct err *err);
 
-/* Readiness: database and backend. */
+/* Readiness: database and every backend; the message says which is not ready. */
 int manager_ready(struct manager *m, struct deadline d, struct err *err);
 
 /* Numbers for /metrics and `huskctl status`. */

@@ -176,9 +176,8 @@ look_first(struct once *o, struct exec_outcome *ret, struct err *err)
     const struct open_request *open = &o->r->open;
 
     if (o->r->exec.capture) {
-        if (o->m->o.transfer_kernel)
-            return err_slug(err, ERR_UNAVAILABLE, "not_implemented",
-                            "outputs and capture need SANDBOX_TRANSFER=direct");
+        if (capture_possible(o->m, open->backend ? open->backend : o->m->o.backend, err) < 0)
+            return -1;
         if (manager_artifacts_dir(o->m, err) < 0)
             return -1;
     }

@@ -25,20 +25,31 @@ undo(struct manager *m, const struct session *s, const char *quarantine_handle)
         log_warning("a failed open is left to the reaper: %s", err.msg);
 }
 
+static int
+opened(struct manager *m, const struct session *s, const struct runtime_made *made, struct err *err)
+{
+    struct db_now now;
+
+    /* The runtime that was kept is gone, and the files it held. */
+    if (s->files_kept && !made->found && manager_files_of(m, s->backend) == FILES_KEYED &&
+        session_store_no_files(m->db, s->sid, s->generation, err) < 0)
+        return -1;
+    now = manager_now(m);
+    return session_store_opened(m->db, s->sid, s->generation, made->handle, made->kernel_session,
+                                &now, err);
+}
+
 /* The runtime of a session that was just inserted. */
 static int
 start(struct manager *m, struct session *s, struct err *err)
 {
     struct runtime_made made;
-    struct db_now now;
     bool uncertain = false;
     int64_t sid = s->sid;
     int r = runtime_start(m, s, &made, &uncertain, err);
 
     if (r == 0) {
-        now = manager_now(m);
-        r = session_store_opened(m->db, sid, s->generation, made.handle, made.kernel_session, &now,
-                                 err);
+        r = opened(m, s, &made, err);
         if (r > 0) {
             session_done(s);
             r = session_store_by_sid(m->db, sid, s, err);
@@ -46,7 +57,7 @@ start(struct manager *m, struct session *s, struct err *err)
                 err_slug(err, ERR_NOT_FOUND, "session_not_found", "the session is gone again");
             return r > 0 ? 0 : -1;
         }
-        uncertain = !runtime_end(m, s->backend, made.handle);
+        uncertain = !runtime_undo(m, s->backend, &made);
         if (r == 0)
             err_slug(err, ERR_CONFLICT, "session_closing", "the session was closed meanwhile");
     }
@@ -77,13 +88,17 @@ wait_opening(struct manager *m, int64_t sid, struct wait *w, struct err *err)
 }
 
 static int
-full(struct manager *m, const char *owner, enum session_open_outcome how, struct err *err)
+full(struct manager *m, const struct session_open_args *a, enum session_open_outcome how,
+     struct err *err)
 {
-    int r = close_for_room(m, owner, 0, err);
+    enum room what = how == SESSION_OPEN_FULL         ? ROOM_SERVICE
+                     : how == SESSION_OPEN_OWNER_FULL ? ROOM_OWNER
+                                                      : ROOM_BACKEND;
+    int r = close_for_room(m, a->owner, what == ROOM_BACKEND ? a->backend : NULL, 0, err);
 
     if (r != 0)
         return r < 0 ? -1 : 0;
-    return no_room(m, how == SESSION_OPEN_FULL, err);
+    return no_room(m, what, err);
 }
 
 static int
@@ -130,7 +145,7 @@ step(struct manager *m, struct session_open_args *a, enum session_open_outcome h
     case SESSION_OPEN_QUARANTINED:
         return quarantined(m, a, err);
     default:
-        r = full(m, a->owner, how, err);
+        r = full(m, a, how, err);
         return r < 0 ? -1 : 0;
     }
 }
@@ -165,8 +180,6 @@ known_backend(struct manager *m, const char *backend, struct err *err)
 {
     struct sandbox *sb = NULL;
 
-    if (strlen(backend) >= sizeof m->backends[0].name)
-        return err_slug(err, ERR_INVALID, "unknown_backend", "there is no such backend");
     return manager_backend(m, backend, &sb, err);
 }
 
@@ -202,6 +215,9 @@ manager_open(struct manager *m, const struct caller *c, const struct open_reques
     if (session_name_of(r->binding, r->value, r->value_len, name, err) < 0 ||
         known_backend(m, a.backend, err) < 0)
         return -1;
+    a.max_of_backend = manager_max_of(m, a.backend);
+    if (manager_files_of(m, a.backend) == FILES_IN_RUNTIME)
+        a.workspace_retention_ms = -1; /* they ended with the kernel */
     manager_promise_by(m, d, m->o.start_timeout_ms);
     /* Before there is a row: whoever finds it in state opening and this lock free knows that its
      * opener died. */

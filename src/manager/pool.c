@@ -19,9 +19,11 @@
 #define PAUSE_MAX_MS 60000
 
 static struct pool_kind
-kind(const struct manager *m)
+kind(struct manager *m)
 {
-    return (struct pool_kind){.backend = m->backends[0].name,
+    const struct backend_slot *b = manager_pool_backend(m);
+
+    return (struct pool_kind){.backend = b ? b->name : "",
                               .kernel_name =
                                   m->o.sandbox.kernel_name ? m->o.sandbox.kernel_name : "",
                               .max_age_ms = m->o.pool_max_age_ms};
@@ -52,7 +54,7 @@ fault(struct manager *m, const struct pool_row *row, bool surplus, bool *ret_kno
 {
     struct err err = ERR_INIT;
     enum alive alive = ALIVE_UNKNOWN;
-    struct sandbox *sb = m->backends[0].sb;
+    struct sandbox *sb = NULL;
 
     if (!row->fit)
         return "is too old or of another kind";
@@ -60,7 +62,8 @@ fault(struct manager *m, const struct pool_row *row, bool surplus, bool *ret_kno
         return "is one too many";
     if (!*ret_known)
         return NULL;
-    if (sb->ops->alive(sb, row->handle, manager_end_deadline(m), &alive, &err) < 0)
+    if (manager_backend(m, row->backend, &sb, &err) < 0 ||
+        sb->ops->alive(sb, row->handle, manager_end_deadline(m), &alive, &err) < 0)
         alive = ALIVE_UNKNOWN;
     *ret_known = alive != ALIVE_UNKNOWN;
     return alive == ALIVE_NO ? "has died" : NULL;
@@ -98,14 +101,14 @@ pool_check(struct manager *m, struct deadline d, struct sweep_report *r)
 static int
 start_one(struct manager *m, struct deadline d, struct err *err)
 {
-    struct sandbox *sb = m->backends[0].sb;
+    struct sandbox *sb = manager_pool_backend(m)->sb;
     struct pool_kind k = kind(m);
     struct runtime_made made = {.handle = ""};
     struct db_now now;
     int r;
 
     d = deadline_min(d, deadline_in(m->o.start_timeout_ms));
-    if (sb->ops->open(sb, &made, d, err) < 0)
+    if (sb->ops->open(sb, NULL, &made, d, err) < 0)
         return -1;
     now = manager_now(m);
     r = pool_store_put(m->db, &k, m->o.pool_size, made.handle, made.kernel_session, &now, err);
@@ -120,7 +123,7 @@ manager_refill(struct manager *m, struct deadline d, bool *ret_started, struct e
     int r;
 
     *ret_started = false;
-    if (m->o.pool_size <= 0 || clock_mono_ms() < m->pool_next_ms)
+    if (m->o.pool_size <= 0 || !manager_pool_backend(m) || clock_mono_ms() < m->pool_next_ms)
         return 0;
     r = lock_try_exclusive(m->lock_fd, LOCK_POOL);
     if (r < 0)

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "manager/internal.h"
 
+#include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -26,6 +29,64 @@ runtime_end(struct manager *m, const char *backend, const char *handle)
             return true;
     }
     log_warning("the end of runtime %s is not confirmed: %s", handle, err.msg);
+    return false;
+}
+
+void
+runtime_key(int64_t workspace_id, char ret[RUNTIME_KEY_SIZE])
+{
+    (void)snprintf(ret, RUNTIME_KEY_SIZE, "%016" PRIx64, (uint64_t)workspace_id);
+}
+
+bool
+runtime_key_parse(const char *key, int64_t *ret_workspace_id)
+{
+    char again[RUNTIME_KEY_SIZE];
+
+    if (strlen(key) != RUNTIME_KEY_SIZE - 1)
+        return false;
+    *ret_workspace_id = (int64_t)strtoull(key, NULL, 16);
+    runtime_key(*ret_workspace_id, again);
+    return strcmp(key, again) == 0;
+}
+
+bool
+runtime_end_keeping(struct manager *m, const char *backend, const char *handle)
+{
+    struct err err = ERR_INIT;
+    struct sandbox *sb = NULL;
+
+    if (manager_files_of(m, backend) != FILES_KEYED)
+        return runtime_end(m, backend, handle);
+    manager_promise(m, m->o.sandbox.http_timeout_ms * 2);
+    if (manager_backend(m, backend, &sb, &err) < 0 ||
+        sb->ops->park(sb, handle, manager_end_deadline(m), &err) < 0)
+        log_warning("runtime %s is not stopped yet: %s", handle, err.msg);
+    return true;
+}
+
+bool
+runtime_undo(struct manager *m, const char *backend, const struct runtime_made *made)
+{
+    return made->found ? runtime_end_keeping(m, backend, made->handle)
+                       : runtime_end(m, backend, made->handle);
+}
+
+bool
+runtime_discard(struct manager *m, const char *backend, int64_t workspace_id)
+{
+    char key[RUNTIME_KEY_SIZE];
+    struct err err = ERR_INIT;
+    struct sandbox *sb = NULL;
+
+    if (manager_files_of(m, backend) != FILES_KEYED)
+        return true;
+    runtime_key(workspace_id, key);
+    manager_promise(m, m->o.sandbox.http_timeout_ms * 2);
+    if (manager_backend(m, backend, &sb, &err) == 0 &&
+        sb->ops->discard(sb, key, manager_end_deadline(m), &err) == 0)
+        return true;
+    log_warning("the end of the runtimes of workspace %s is not confirmed: %s", key, err.msg);
     return false;
 }
 
@@ -62,7 +123,7 @@ bind_workspace(struct manager *m, struct sandbox *sb, const struct session *s,
     struct runtime_ref ref = {made->handle, made->kernel_session};
     char dir[PATH_MAX];
 
-    if (m->o.transfer_kernel)
+    if (sb->files != FILES_IN_WORKSPACE)
         return sb->ops->bind(sb, &ref, NULL, d, err);
     if (m->place.keeper)
         return keeper_bind(m->place.keeper, made->handle, s->workspace_id, err);
@@ -103,21 +164,24 @@ int
 runtime_start(struct manager *m, const struct session *s, struct runtime_made *made,
               bool *ret_uncertain, struct err *err)
 {
+    char key[RUNTIME_KEY_SIZE];
     struct sandbox *sb = NULL;
     struct deadline d = deadline_in(m->o.start_timeout_ms);
     int r;
 
     *ret_uncertain = false;
     memset(made, 0, sizeof *made);
+    runtime_key(s->workspace_id, key);
     if (manager_backend(m, s->backend, &sb, err) < 0 ||
-        (!m->o.transfer_kernel && place_create(&m->place, s->workspace_id, NULL, err) < 0))
+        (sb->files == FILES_IN_WORKSPACE &&
+         place_create(&m->place, s->workspace_id, NULL, err) < 0))
         return -1;
     manager_promise(m, m->o.start_timeout_ms + m->o.sandbox.http_timeout_ms * 2);
     r = from_pool(m, sb, s, made, d, ret_uncertain, err);
     if (r != 0)
         return r < 0 ? -1 : 0;
     manager_promise(m, m->o.start_timeout_ms + m->o.sandbox.http_timeout_ms * 2);
-    if (sb->ops->open(sb, made, d, err) < 0) {
+    if (sb->ops->open(sb, key, made, d, err) < 0) {
         *ret_uncertain = err && err->code == ERR_UNCERTAIN && made->handle[0];
         if (err && err->code == ERR_UNCERTAIN && !err->slug)
             err->slug = "start_failed";
@@ -130,7 +194,7 @@ runtime_start(struct manager *m, const struct session *s, struct runtime_made *m
         r = err_slug(err, ERR_CONFLICT, "session_closing", "the session was closed meanwhile");
     if (r > 0)
         return 0;
-    *ret_uncertain = !runtime_end(m, s->backend, made->handle);
+    *ret_uncertain = !runtime_undo(m, s->backend, made);
     return -1;
 }
 
@@ -147,6 +211,14 @@ reread(struct manager *m, struct session *s, struct err *err)
     return r < 0 ? -1 : 0;
 }
 
+static enum room
+room_of(enum runtime_begin_outcome how)
+{
+    return how == RUNTIME_BEGIN_FULL         ? ROOM_SERVICE
+           : how == RUNTIME_BEGIN_OWNER_FULL ? ROOM_OWNER
+                                             : ROOM_BACKEND;
+}
+
 /* The row in state starting, with room made for it. */
 static int
 begin_row(struct manager *m, struct session *s, struct wait *w, struct err *err)
@@ -158,6 +230,7 @@ begin_row(struct manager *m, struct session *s, struct wait *w, struct err *err)
                                        .generation = s->generation,
                                        .max_sessions = m->o.max_sessions,
                                        .max_per_owner = m->o.max_sessions_per_owner,
+                                       .max_of_backend = manager_max_of(m, s->backend),
                                        .now = manager_now(m)};
         enum runtime_begin_outcome how;
         int64_t generation = 0;
@@ -180,9 +253,10 @@ begin_row(struct manager *m, struct session *s, struct wait *w, struct err *err)
                          "the end of the session's earlier kernel is not confirmed yet");
             break;
         default:
-            r = close_for_room(m, s->owner, s->sid, err);
+            r = close_for_room(m, s->owner, how == RUNTIME_BEGIN_BACKEND_FULL ? s->backend : NULL,
+                               s->sid, err);
             if (r == 0)
-                (void)no_room(m, how == RUNTIME_BEGIN_FULL, err);
+                (void)no_room(m, room_of(how), err);
         }
         if (r == 0 && err)
             err->retry_after_s = RETRY_AFTER_S;
@@ -207,7 +281,7 @@ runtime_make(struct manager *m, struct session *s, struct wait *w, struct err *e
                                 err);
         if (r > 0)
             return reread(m, s, err);
-        uncertain = !runtime_end(m, s->backend, made.handle);
+        uncertain = !runtime_undo(m, s->backend, &made);
         if (r == 0)
             err_slug(err, ERR_CONFLICT, "session_closing", "the session was closed meanwhile");
     }
@@ -219,12 +293,29 @@ runtime_make(struct manager *m, struct session *s, struct wait *w, struct err *e
     return -1;
 }
 
+/* Its state goes; files that it holds stay where they are. */
+static bool
+let_go(struct manager *m, const struct session *s)
+{
+    struct runtime_ref ref = {s->handle, s->kernel_session};
+    struct err err = ERR_INIT;
+    struct sandbox *sb = NULL;
+
+    if (manager_files_of(m, s->backend) != FILES_KEYED)
+        return runtime_end(m, s->backend, s->handle);
+    manager_promise(m, m->o.sandbox.http_timeout_ms * 2);
+    if (manager_backend(m, s->backend, &sb, &err) < 0 ||
+        sb->ops->leave(sb, &ref, manager_end_deadline(m), &err) < 0)
+        log_warning("what ran in runtime %s may still run: %s", s->handle, err.msg);
+    return true;
+}
+
 int
 runtime_replace_begin(struct manager *m, struct session *s, int lost, struct err *err)
 {
     struct runtime_drop_args a = {.sid = s->sid, .generation = s->generation, .lost = lost};
 
-    a.ended = !s->handle[0] || runtime_end(m, s->backend, s->handle);
+    a.ended = !s->handle[0] || let_go(m, s);
     a.now = manager_now(m);
     if (runtime_store_drop(m->db, &a, err) < 0)
         return -1;

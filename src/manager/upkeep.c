@@ -10,6 +10,7 @@
 #include "store/execution_store.h"
 #include "store/runtime_store.h"
 #include "store/session_store.h"
+#include "store/workspace_store.h"
 
 #define BATCH 64
 #define PRUNE_BATCH 500
@@ -53,24 +54,44 @@ quarantined(struct manager *m, struct deadline d, struct sweep_report *r)
 
 struct strangers {
     struct manager *m;
+    const char *backend;
     struct orphan_handle *handles;
     int n;
     bool failed;
 };
 
+/* Does a row know it? One that holds files belongs to the workspace it has as its key; while that
+ * is kept for a session to come, it shall not run. */
 static int
-on_handle(void *ctx, const char *handle)
+is_known(struct manager *m, const char *backend, const struct runtime_seen *seen)
+{
+    enum workspace_state state;
+    int64_t workspace_id;
+    int r = runtime_store_knows(m->db, seen->handle, NULL);
+
+    if (r != 0 || !seen->key || !runtime_key_parse(seen->key, &workspace_id))
+        return r;
+    r = workspace_store_state(m->db, workspace_id, &state, NULL);
+    if (r <= 0 || state == WORKSPACE_ROW_DOOMED)
+        return r < 0 ? -1 : 0;
+    if (state == WORKSPACE_ROW_KEPT && seen->running)
+        (void)runtime_end_keeping(m, backend, seen->handle);
+    return 1;
+}
+
+static int
+on_seen(void *ctx, const struct runtime_seen *seen)
 {
     struct strangers *s = ctx;
-    size_t n = strlen(handle);
+    size_t n = strlen(seen->handle);
     int r;
 
     if (n == 0 || n > HANDLE_MAX)
         return 0;
-    r = runtime_store_knows(s->m->db, handle, NULL);
+    r = is_known(s->m, s->backend, seen);
     s->failed = s->failed || r < 0;
     if (r == 0)
-        memcpy(s->handles[s->n++].handle, handle, n + 1);
+        memcpy(s->handles[s->n++].handle, seen->handle, n + 1);
     return s->failed || s->n >= HANDLES_MAX;
 }
 
@@ -97,7 +118,7 @@ static void
 orphans(struct manager *m, const struct backend_slot *b, struct deadline d, struct sweep_report *r)
 {
     struct orphan_handle old[BATCH];
-    struct strangers s = {.m = m};
+    struct strangers s = {.m = m, .backend = b->name};
     struct err err = ERR_INIT;
     struct deadline list_d = deadline_min(d, manager_end_deadline(m));
     struct db_now now;
@@ -107,7 +128,7 @@ orphans(struct manager *m, const struct backend_slot *b, struct deadline d, stru
         return;
     s.handles = xcalloc(HANDLES_MAX, sizeof *s.handles);
     manager_promise(m, m->o.sandbox.http_timeout_ms * 2);
-    if (b->sb->ops->list(b->sb, on_handle, &s, list_d, &err) < 0 || s.failed) {
+    if (b->sb->ops->list(b->sb, on_seen, &s, list_d, &err) < 0 || s.failed) {
         note("orphans", &err);
         free(s.handles);
         return;

@@ -85,6 +85,8 @@ remove_doomed(struct manager *m, struct deadline d, struct sweep_report *r)
             note(&err);
         for (int i = 0; i < n && !deadline_passed(d); i++) {
             err = (struct err)ERR_INIT;
+            if (!runtime_discard(m, rows[i].backend, rows[i].workspace_id))
+                continue;
             if (place_remove(&m->place, rows[i].workspace_id, &err) < 0 ||
                 workspace_store_removed(m->db, rows[i].workspace_id, &err) < 0)
                 note(&err);

@@ -58,6 +58,7 @@ struct session {
     char *labels;            /* JSON object text, "{}" if none */
     bool state_lost;         /* to be told once, with the next answer */
     bool files_kept;         /* this open found files of an earlier life */
+    bool stateful;           /* one execution sees what another left; derived */
 };
 
 void session_done(struct session *s); /* frees labels and zeroes */

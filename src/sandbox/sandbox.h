@@ -22,6 +22,7 @@ struct sandbox_options {
     const char *gateway_token;
     const char *gateway_ca_file;
     const char *kernel_name;
+    bool transfer_kernel; /* jupyter: files move through the kernels, which share no file system */
     int64_t http_timeout_ms;
     int64_t start_timeout_ms;
     int64_t max_output_bytes; /* stdout, stderr, and rich data, each */
@@ -31,16 +32,27 @@ struct sandbox_options {
 
 struct sandbox;
 
+/* kernel_session of a runtime that keeps nothing from one execution to the next. */
+#define RUNTIME_STATELESS "-"
+
 /* A runtime as the database knows it. */
 struct runtime_ref {
-    const char *handle;         /* kernel id */
-    const char *kernel_session; /* the process's own session id, to notice a silent restart */
+    const char *handle;         /* kernel id, sandbox id */
+    const char *kernel_session; /* what holds its state, to notice a silent restart */
 };
 
 /* What a new runtime is. */
 struct runtime_made {
     char handle[HANDLE_MAX + 1];
     char kernel_session[HANDLE_MAX + 1];
+    bool found; /* not new: it was there by its key, and has its files */
+};
+
+/* One that is at the backend. */
+struct runtime_seen {
+    const char *handle;
+    const char *key; /* as given to open; NULL where the backend keeps none */
+    bool running;
 };
 
 enum hook_verdict {
@@ -83,14 +95,17 @@ struct file_query {
 
 enum alive { ALIVE_YES, ALIVE_NO, ALIVE_UNKNOWN };
 
-typedef int (*sandbox_list_cb)(void *ctx, const char *handle); /* non-zero stops */
+typedef int (*sandbox_list_cb)(void *ctx, const struct runtime_seen *seen); /* non-zero stops */
 
 struct sandbox_ops {
     const char *name;
 
     /* Starts a runtime and waits until it answers. On failure nothing is left behind, or
-     * ERR_UNCERTAIN with ret->handle filled: then the caller quarantines that handle. */
-    int (*open)(struct sandbox *sb, struct runtime_made *ret, struct deadline d, struct err *err);
+     * ERR_UNCERTAIN with ret->handle filled: then the caller quarantines that handle.  With
+     * FILES_KEYED the one that is there with this key is taken and woken, and only if there is none
+     * a new one is made; the other backends start one anew and look at no key (NULL is fine). */
+    int (*open)(struct sandbox *sb, const char *key, struct runtime_made *ret, struct deadline d,
+                struct err *err);
     /* Silently makes `dir` its working directory (first in sys.path stays ""); NULL: one of its
      * own, which ends with it and which the file operations below work in. ERR_CONFLICT slug
      * "runtime_gone" if the runtime is gone or not the one named. */
@@ -106,6 +121,13 @@ struct sandbox_ops {
     /* Ends exactly this runtime. 0 when its end is confirmed (gone already counts), else
      * ERR_UNCERTAIN. */
     int (*close)(struct sandbox *sb, const char *handle, struct deadline d, struct err *err);
+    /* These three with FILES_KEYED only, else NULL.  leave: ends what runs there, with its state;
+     * the runtime stays with its files, for the next open of its key.  park: stops the runtime,
+     * which keeps its files.  discard: ends all that have this key, as close does. */
+    int (*leave)(struct sandbox *sb, const struct runtime_ref *rt, struct deadline d,
+                 struct err *err);
+    int (*park)(struct sandbox *sb, const char *handle, struct deadline d, struct err *err);
+    int (*discard)(struct sandbox *sb, const char *key, struct deadline d, struct err *err);
     int (*alive)(struct sandbox *sb, const char *handle, struct deadline d, enum alive *ret,
                  struct err *err);
     /* All runtimes of our own kind at the backend. */
@@ -140,8 +162,17 @@ struct sandbox_ops {
     void (*free)(struct sandbox *sb);
 };
 
+/* Where the files of a session are. */
+enum sandbox_files {
+    FILES_IN_WORKSPACE, /* a directory of this machine's that runtimes are bound to */
+    FILES_IN_RUNTIME,   /* they move by the operations above and end with the runtime */
+    FILES_KEYED /* the same, but a runtime belongs to a key from its start, is found again by it and
+                   keeps the files while nothing runs */
+};
+
 struct sandbox {
     const struct sandbox_ops *ops;
+    enum sandbox_files files;
 };
 
 /* The factory: ERR_INVALID for an unknown name. The caller frees with ops->free. */

@@ -36,7 +36,8 @@ room(struct db *db, struct begin *b, struct err *err)
     int r = sql_first(db, &s, err,
                       "SELECT count(*) FILTER (WHERE r.owner = s.owner AND r.name = s.name"
                       "                        AND r.state = 'quarantined'),"
-                      " count(*) FILTER (WHERE r.owner = s.owner), count(r.rid)"
+                      " count(*) FILTER (WHERE r.owner = s.owner), count(r.rid),"
+                      " count(*) FILTER (WHERE r.backend = s.backend)"
                       " FROM sessions s LEFT JOIN runtimes r WHERE s.sid = ?",
                       "i", b->a->sid);
 
@@ -48,6 +49,8 @@ room(struct db *db, struct begin *b, struct err *err)
         b->outcome = RUNTIME_BEGIN_OWNER_FULL;
     else if (sqlite3_column_int64(s, 2) >= b->a->max_sessions)
         b->outcome = RUNTIME_BEGIN_FULL;
+    else if (b->a->max_of_backend > 0 && sqlite3_column_int64(s, 3) >= b->a->max_of_backend)
+        b->outcome = RUNTIME_BEGIN_BACKEND_FULL;
     else
         return 1;
     return 0;

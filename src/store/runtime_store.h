@@ -29,11 +29,13 @@ enum runtime_begin_outcome {
     RUNTIME_BEGIN_STALE, /* generation moved on, session gone or closing, or it has one */
     RUNTIME_BEGIN_FULL,
     RUNTIME_BEGIN_OWNER_FULL,
+    RUNTIME_BEGIN_BACKEND_FULL,
     RUNTIME_BEGIN_QUARANTINED /* one of this owner + name is pending */
 };
 struct runtime_begin_args {
     int64_t sid, generation;
     int64_t max_sessions, max_per_owner;
+    int64_t max_of_backend; /* 0: no bound but the others */
     struct db_now now;
 };
 /* For a session without a runtime (no row starting or live with its sid; one that is starting with

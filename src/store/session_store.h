@@ -29,13 +29,14 @@
  */
 
 enum session_open_outcome {
-    SESSION_OPEN_NEW,         /* inserted in state opening, with a starting runtime */
-    SESSION_OPEN_EXISTING,    /* it was there, live (also: opening by somebody else) */
-    SESSION_OPEN_EXPIRED,     /* it is there but past its TTL; nothing changed */
-    SESSION_OPEN_CLOSING,     /* nothing changed */
-    SESSION_OPEN_FULL,        /* max_sessions runtimes; nothing changed */
-    SESSION_OPEN_OWNER_FULL,  /* max_sessions_per_owner of this owner; nothing changed */
-    SESSION_OPEN_QUARANTINED, /* new, but a quarantined runtime of this owner + name is pending */
+    SESSION_OPEN_NEW,          /* inserted in state opening, with a starting runtime */
+    SESSION_OPEN_EXISTING,     /* it was there, live (also: opening by somebody else) */
+    SESSION_OPEN_EXPIRED,      /* it is there but past its TTL; nothing changed */
+    SESSION_OPEN_CLOSING,      /* nothing changed */
+    SESSION_OPEN_FULL,         /* max_sessions runtimes; nothing changed */
+    SESSION_OPEN_OWNER_FULL,   /* max_sessions_per_owner of this owner; nothing changed */
+    SESSION_OPEN_BACKEND_FULL, /* max_of_backend runtimes of this backend; nothing changed */
+    SESSION_OPEN_QUARANTINED,  /* new, but a quarantined runtime of this owner + name is pending */
 };
 
 struct session_open_args {
@@ -52,6 +53,7 @@ struct session_open_args {
     int64_t new_workspace;  /* exclusive lock at new_sid */
     int64_t holder_pid;
     int64_t max_sessions, max_per_owner;
+    int64_t max_of_backend; /* 0: no bound but the others */
     int64_t workspace_retention_ms;
     bool ignore_expiry; /* somebody holds it: it is live whatever the clock says */
     struct db_now now;
@@ -64,15 +66,20 @@ struct session_open_args {
  * touched; state_lost is reported in *ret and cleared in the row.
  * Not found: a runtimes row in state quarantined with this owner and name -> QUARANTINED; count of
  * runtimes of this owner >= max_per_owner -> OWNER_FULL; count of all >= max_sessions -> FULL;
+ * count of this backend's >= max_of_backend -> BACKEND_FULL;
  * else inserts (state opening, generation 1, touched, holder_pid) and runtime_begin's row
  * (generation 1, starting).  Its workspace: the kept one of owner + name whose kept_since is within
- * the retention (becomes used; files_kept true), else a new workspaces row with new_workspace.
+ * the retention and whose backend is this (becomes used; files_kept true), else a new workspaces
+ * row with new_workspace.
  * -> NEW.  *ret is filled for NEW, EXISTING, EXPIRED, CLOSING.
  */
 int session_store_open(struct db *db, const struct session_open_args *a,
                        enum session_open_outcome *ret_outcome, struct session *ret,
                        struct err *err);
 
+/* Takes back that files were kept (they turned out to be gone), of one that is opening. 1, or 0
+ * fenced. */
+int session_store_no_files(struct db *db, int64_t sid, int64_t generation, struct err *err);
 /* opening -> ready, touched, runtime live with handle and kernel_session. 1 done, 0 it is not
  * opening with this generation any more (closing, say). */
 int session_store_opened(struct db *db, int64_t sid, int64_t generation, const char *handle,
@@ -107,10 +114,11 @@ struct session_query {
 int session_store_list(struct db *db, const struct session_query *q, struct session **ret,
                        size_t *ret_n, bool *ret_more, struct err *err);
 
-/* Candidates for eviction: this owner's in state ready with a live runtime, not `except_sid`, least
- * recently worked in first; at most `max` sids into ret. Returns how many, or -1. */
-int session_store_idle_lru(struct db *db, const char *owner, int64_t except_sid, int64_t *ret,
-                           int max, struct err *err);
+/* Candidates for eviction: this owner's in state ready with a live runtime (of `backend`, if that
+ * is not NULL), not `except_sid`, least recently worked in first; at most `max` sids into ret.
+ * Returns how many, or -1. */
+int session_store_idle_lru(struct db *db, const char *owner, const char *backend,
+                           int64_t except_sid, int64_t *ret, int max, struct err *err);
 /* Sweep's candidates, oldest first: expired ones; closing ones; opening ones; busy ones. Returns
  * how many sids, or -1. */
 int session_store_expired(struct db *db, const struct db_now *now, int64_t *ret, int max,

@@ -64,16 +64,17 @@ read_sids(struct db *db, int r, sqlite3_stmt *s, int64_t *ret, struct err *err)
 }
 
 int
-session_store_idle_lru(struct db *db, const char *owner, int64_t except_sid, int64_t *ret, int max,
-                       struct err *err)
+session_store_idle_lru(struct db *db, const char *owner, const char *backend, int64_t except_sid,
+                       int64_t *ret, int max, struct err *err)
 {
     sqlite3_stmt *s;
     int r = sql_first(db, &s, err,
                       "SELECT s.sid FROM sessions s JOIN runtimes r ON r.sid = s.sid"
                       " AND r.generation = s.generation AND r.state = 'live'"
                       " WHERE s.owner = ? AND s.state = 'ready' AND s.sid <> ?"
+                      " AND s.backend = coalesce(?, s.backend)"
                       " ORDER BY s.last_work_boot_ms, s.sid LIMIT ?",
-                      "tid", owner, except_sid, max);
+                      "titd", owner, except_sid, backend, max);
 
     return read_sids(db, r, s, ret, err);
 }

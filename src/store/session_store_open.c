@@ -64,8 +64,9 @@ room(struct db *db, struct opening *o, struct err *err)
     int r = sql_first(db, &s, err,
                       "SELECT count(*) FILTER (WHERE owner = ?1 AND name = ?2"
                       "                        AND state = 'quarantined'),"
-                      " count(*) FILTER (WHERE owner = ?1), count(*) FROM runtimes",
-                      "tt", o->a->owner, o->a->name);
+                      " count(*) FILTER (WHERE owner = ?1), count(*),"
+                      " count(*) FILTER (WHERE backend = ?3) FROM runtimes",
+                      "ttt", o->a->owner, o->a->name, o->a->backend);
 
     if (r <= 0)
         return -1;
@@ -75,6 +76,8 @@ room(struct db *db, struct opening *o, struct err *err)
         o->outcome = SESSION_OPEN_OWNER_FULL;
     else if (sqlite3_column_int64(s, 2) >= o->a->max_sessions)
         o->outcome = SESSION_OPEN_FULL;
+    else if (o->a->max_of_backend > 0 && sqlite3_column_int64(s, 3) >= o->a->max_of_backend)
+        o->outcome = SESSION_OPEN_BACKEND_FULL;
     else
         return 1;
     return 0;
@@ -84,19 +87,20 @@ room(struct db *db, struct opening *o, struct err *err)
 static int
 take_workspace(struct db *db, const struct session_open_args *a, int64_t *ret_id, struct err *err)
 {
-    int r = sql_int(db, ret_id, err,
-                    "UPDATE workspaces SET state = 'used', kept_since = NULL, kept_bytes = NULL"
-                    " WHERE owner = ? AND name = ? AND state = 'kept' AND kept_since >= ?"
-                    " RETURNING workspace_id",
-                    "tti", a->owner, a->name, a->now.wall_ms - a->workspace_retention_ms);
+    int r =
+        sql_int(db, ret_id, err,
+                "UPDATE workspaces SET state = 'used', kept_since = NULL, kept_bytes = NULL"
+                " WHERE owner = ? AND name = ? AND state = 'kept' AND kept_since >= ?"
+                " AND backend = ? RETURNING workspace_id",
+                "ttit", a->owner, a->name, a->now.wall_ms - a->workspace_retention_ms, a->backend);
 
     if (r != 0)
         return r;
     *ret_id = a->new_workspace;
     r = sql_run(db, err,
-                "INSERT INTO workspaces (workspace_id, owner, name, state, created_at)"
-                " VALUES (?, ?, ?, 'used', ?)",
-                "itti", a->new_workspace, a->owner, a->name, a->now.wall_ms);
+                "INSERT INTO workspaces (workspace_id, owner, name, state, created_at, backend)"
+                " VALUES (?, ?, ?, 'used', ?, ?)",
+                "ittit", a->new_workspace, a->owner, a->name, a->now.wall_ms, a->backend);
     return r < 0 ? -1 : 0;
 }
 
@@ -194,6 +198,15 @@ session_store_opened(struct db *db, int64_t sid, int64_t generation, const char 
     struct opened o = {sid, generation, handle, kernel_session, now};
 
     return sql_tx(db, opened_tx, &o, err);
+}
+
+int
+session_store_no_files(struct db *db, int64_t sid, int64_t generation, struct err *err)
+{
+    return sql_run(db, err,
+                   "UPDATE sessions SET files_kept = 0 WHERE sid = ? AND generation = ?"
+                   " AND state = 'opening'",
+                   "ii", sid, generation);
 }
 
 struct undo {

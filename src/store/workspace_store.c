@@ -3,7 +3,7 @@
 
 #include "store/sql.h"
 
-#define COLUMNS "workspace_id, owner, name, kept_since"
+#define COLUMNS "workspace_id, owner, name, kept_since, backend"
 
 static int
 read_workspaces(struct db *db, int r, sqlite3_stmt *s, struct workspace_row *ret, struct err *err)
@@ -17,6 +17,7 @@ read_workspaces(struct db *db, int r, sqlite3_stmt *s, struct workspace_row *ret
         sql_text(s, 1, w->owner, sizeof(w->owner));
         sql_text(s, 2, w->name, sizeof(w->name));
         w->kept_since = sqlite3_column_int64(s, 3);
+        sql_text(s, 4, w->backend, sizeof(w->backend));
     }
     return r < 0 ? -1 : n;
 }
@@ -110,6 +111,21 @@ workspace_store_removed(struct db *db, int64_t workspace_id, struct err *err)
 {
     return sql_run(db, err, "DELETE FROM workspaces WHERE workspace_id = ? AND state = 'doomed'",
                    "i", workspace_id);
+}
+
+int
+workspace_store_state(struct db *db, int64_t workspace_id, enum workspace_state *ret,
+                      struct err *err)
+{
+    int64_t state;
+    int r = sql_int(db, &state, err,
+                    "SELECT CASE state WHEN 'used' THEN 0 WHEN 'kept' THEN 1 ELSE 2 END"
+                    " FROM workspaces WHERE workspace_id = ?",
+                    "i", workspace_id);
+
+    if (r > 0)
+        *ret = (enum workspace_state)state;
+    return r;
 }
 
 int

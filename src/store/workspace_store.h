@@ -9,15 +9,20 @@
 #include <stdint.h>
 
 /*
- * workspaces(workspace_id PK, owner, name, state, created_at, kept_since, kept_bytes)
+ * workspaces(workspace_id PK, owner, name, state, created_at, kept_since, kept_bytes,
+ *   backend)
  * state: used (a live session's), kept (its session ended; found again by owner + name within the
- * retention; at most one kept per owner + name, an older one becomes doomed), doomed (its files are
- * to be removed, never handed out).  Rows are made and moved by session_store.h.
+ * retention and at the same backend; at most one kept per owner + name, an older one becomes
+ * doomed), doomed (its files are to be removed, never handed out).  Rows are made and moved by
+ * session_store.h.
  */
+enum workspace_state { WORKSPACE_ROW_USED, WORKSPACE_ROW_KEPT, WORKSPACE_ROW_DOOMED };
+
 struct workspace_row {
     int64_t workspace_id;
     char owner[OWNER_MAX + 1];
     char name[SESSION_NAME_MAX + 1];
+    char backend[16];
     int64_t kept_since; /* wall ms */
 };
 
@@ -36,6 +41,9 @@ int workspace_store_bound(struct db *db, int64_t max_bytes, int64_t *ret_before,
                           struct err *err);
 /* The files of a doomed one are gone: the row goes. */
 int workspace_store_removed(struct db *db, int64_t workspace_id, struct err *err);
+/* The state of its row; 1, or 0 when there is none. */
+int workspace_store_state(struct db *db, int64_t workspace_id, enum workspace_state *ret,
+                          struct err *err);
 /* Is there a row of any state? For directories that no row knows. 1 or 0. */
 int workspace_store_knows(struct db *db, int64_t workspace_id, struct err *err);
 

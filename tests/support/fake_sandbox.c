@@ -106,10 +106,13 @@ fake_kill(const char *dir, const char *handle)
 }
 
 static int
-fake_open(struct sandbox *sb, struct runtime_made *ret, struct deadline d, struct err *err)
+fake_open(struct sandbox *sb, const char *key, struct runtime_made *ret, struct deadline d,
+          struct err *err)
 {
     struct fake *f = (struct fake *)sb;
     char handle[ID_UUID_SIZE];
+
+    (void)key;
 
     (void)poll(NULL, 0, deadline_poll_ms(d, atomic_load(&f->w->open_ms)));
     atomic_fetch_add(&f->w->opens, 1);
@@ -270,8 +273,10 @@ each(const char *dir, sandbox_list_cb cb, void *ctx)
     for (e = readdir(dp); e; e = readdir(dp)) {
         if (strncmp(e->d_name, "k-", 2) != 0)
             continue;
+        struct runtime_seen seen = {.handle = e->d_name + 2, .running = true};
+
         n++;
-        if (cb && cb(ctx, e->d_name + 2) != 0)
+        if (cb && cb(ctx, &seen) != 0)
             break;
     }
     (void)closedir(dp);

@@ -23,7 +23,7 @@ runtime_backend(struct runtime *t, const char *url, const char *token)
 int
 runtime_open(struct runtime *t)
 {
-    return t->sb->ops->open(t->sb, &t->made, deadline_in(20000), &t->err);
+    return t->sb->ops->open(t->sb, NULL, &t->made, deadline_in(20000), &t->err);
 }
 
 static void

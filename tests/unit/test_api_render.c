@@ -21,6 +21,7 @@ a_session(void)
                         .binding_value = "Gespräch \"7\"",
                         .state = SESSION_BUSY,
                         .backend = "jupyter",
+                        .stateful = true,
                         .generation = 3,
                         .ttl_ms = 1500,
                         .created_at = 1000,

@@ -262,7 +262,7 @@ test_failed_open_leaves_nothing(void **state)
 
     (void)state;
     begin("{\"info\": \"silent\"}");
-    assert_int_equal(t.sb->ops->open(t.sb, &t.made, deadline_in(1500), &t.err), -1);
+    assert_int_equal(t.sb->ops->open(t.sb, NULL, &t.made, deadline_in(1500), &t.err), -1);
     assert_int_equal(t.err.code, ERR_TIMEOUT);
     assert_int_equal(t.sb->ops->alive(t.sb, "11111111-2222-3333-4444-555555555555",
                                       deadline_in(2000), &a, &t.err),
@@ -275,7 +275,7 @@ test_uncertain_open_names_the_handle(void **state)
 {
     (void)state;
     begin("{\"info\": \"silent\", \"rest\": {\"delete\": 403}}");
-    assert_int_equal(t.sb->ops->open(t.sb, &t.made, deadline_in(1000), &t.err), -1);
+    assert_int_equal(t.sb->ops->open(t.sb, NULL, &t.made, deadline_in(1000), &t.err), -1);
     assert_int_equal(t.err.code, ERR_UNCERTAIN);
     assert_string_equal(t.made.handle, "11111111-2222-3333-4444-555555555555");
 }

@@ -411,11 +411,11 @@ struct found {
 };
 
 static int
-on_kernel(void *ctx, const char *handle)
+on_kernel(void *ctx, const struct runtime_seen *seen)
 {
     struct found *f = ctx;
 
-    f->n += strcmp(handle, f->handle) == 0;
+    f->n += strcmp(seen->handle, f->handle) == 0;
     return 0;
 }
 

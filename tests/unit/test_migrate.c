@@ -79,11 +79,12 @@ t_a_failing_step_changes_nothing(void **state)
 
 static const char *const refused[] = {
     "INSERT INTO clock VALUES (2, 0, 0, '', 0)",
-    "INSERT INTO workspaces VALUES (1, 'o', 'n', 'lent', 0, NULL, NULL)",
+    "INSERT INTO workspaces VALUES (1, 'o', 'n', 'lent', 0, NULL, NULL, 'b')",
     "UPDATE workspaces SET kept_bytes = 1", /* of a used one */
-    "INSERT INTO workspaces VALUES (1, 'o', 'n', 'kept', 0, NULL, NULL)",
-    "INSERT INTO workspaces VALUES (1, 'o', '', 'used', 0, NULL, NULL)",
-    "INSERT INTO workspaces VALUES (1, 'o', printf('%0129d', 1), 'used', 0, NULL, NULL)",
+    "INSERT INTO workspaces VALUES (1, 'o', 'n', 'kept', 0, NULL, NULL, 'b')",
+    "INSERT INTO workspaces VALUES (1, 'o', '', 'used', 0, NULL, NULL, 'b')",
+    "INSERT INTO workspaces VALUES (1, 'o', printf('%0129d', 1), 'used', 0, NULL, NULL, 'b')",
+    "INSERT INTO workspaces VALUES (1, 'o', 'n', 'used', 0, NULL, NULL, '')",
     "UPDATE sessions SET state = 'asleep'",
     "UPDATE sessions SET state = 'busy', busy_execution = NULL",
     "UPDATE sessions SET state = 'closing', close_reason = NULL",

@@ -14,7 +14,8 @@
 static enum runtime_begin_outcome
 begin(struct store_fixture *f, int64_t sid, int64_t generation, int64_t *ret_generation)
 {
-    struct runtime_begin_args a = {sid, generation, 5, 3, f->now};
+    struct runtime_begin_args a = {
+        .sid = sid, .generation = generation, .max_sessions = 5, .max_per_owner = 3, .now = f->now};
     enum runtime_begin_outcome how;
 
     assert_int_equal(runtime_store_begin(f->db, &a, &how, ret_generation, NULL), 0);

@@ -140,10 +140,10 @@ t_caps_count_runtimes(void **state)
     assert_string_equal(store_fixture_ask(f, "SELECT count(*) FROM sessions WHERE owner = 'q'"),
                         "0");
     assert_int_equal(session_store_touch(f->db, sid, &f->now, NULL, NULL), 1);
-    assert_int_equal(session_store_idle_lru(f->db, "o", 0, lru, 4, NULL), 2);
-    assert_int_equal(session_store_idle_lru(f->db, "o", sid, lru, 4, NULL), 1);
+    assert_int_equal(session_store_idle_lru(f->db, "o", NULL, 0, lru, 4, NULL), 2);
+    assert_int_equal(session_store_idle_lru(f->db, "o", NULL, sid, lru, 4, NULL), 1);
     assert_true(lru[0] != sid);
-    assert_int_equal(session_store_idle_lru(f->db, "p", 0, lru, 4, NULL), 0);
+    assert_int_equal(session_store_idle_lru(f->db, "p", NULL, 0, lru, 4, NULL), 0);
 }
 
 static void

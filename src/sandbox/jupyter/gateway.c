@@ -306,7 +306,8 @@ gateway_list(struct gateway *g, sandbox_list_cb cb, void *ctx, struct deadline d
         json_val k = json_item(all, i);
         const char *name = json_cstring(json_member(k, "name"));
         const char *id = model_id(k);
-        if (id != NULL && name != NULL && strcmp(name, g->kernel_name) == 0 && cb(ctx, id) != 0)
+        struct runtime_seen seen = {.handle = id, .running = true};
+        if (id != NULL && name != NULL && strcmp(name, g->kernel_name) == 0 && cb(ctx, &seen) != 0)
             break;
     }
     json_free(doc);

@@ -68,11 +68,13 @@ start_one(struct jupyter *j, struct runtime_made *ret, struct deadline d, struct
 }
 
 static int
-op_open(struct sandbox *sb, struct runtime_made *ret, struct deadline d, struct err *err)
+op_open(struct sandbox *sb, const char *key, struct runtime_made *ret, struct deadline d,
+        struct err *err)
 {
     struct jupyter *j = of(sb);
     struct err why = ERR_INIT;
 
+    (void)key; /* a kernel is anonymous until it is bound */
     d = deadline_min(d, deadline_in(j->o.start_timeout_ms));
     for (int i = 0; i < STARTS_MAX; i++) {
         memset(ret, 0, sizeof *ret);
@@ -177,6 +179,7 @@ jupyter_new(const struct sandbox_options *o, struct sandbox **ret, struct err *e
     struct jupyter *j = xcalloc(1, sizeof *j);
 
     j->base.ops = &OPS;
+    j->base.files = o->transfer_kernel ? FILES_IN_RUNTIME : FILES_IN_WORKSPACE;
     j->o = *o;
     if (gateway_new(o, &j->gateway, err) < 0 ||
         ws_pool_new(o->gateway_ca_file, &j->pool, err) < 0) {
