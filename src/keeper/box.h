@@ -15,21 +15,33 @@
  */
 struct box_spec {
     const struct keeper_options *o;
-    const char *kernel; /* id, checked */
-    uid_t uid;          /* of the session: KERNEL_UID_BASE + slot; rootless: our own */
+    uid_t uid; /* of the session: KERNEL_UID_BASE + slot; rootless: our own */
     int slot;
     int slot_lock;          /* inherited by init: the uid stays taken as long as anything lives */
     int out, err;           /* the kernel's stdout and stderr */
     int listeners[5];       /* shell iopub stdin control hb */
     const char *connection; /* bytes for the connection file inside */
     size_t connection_len;
-    const char *home; /* container tier: the placeholder's folder on the host; else "" */
+    const char *home; /* container tier: the session's folder on the host (0700, its uid's; the
+                         caller makes and removes it), with an empty `workspace` in it; else "" */
+    const char *const *argv; /* what runs instead of the kernel (tests), ended by NULL; or NULL */
 };
+
+/* Where things are inside. The container tier has `home` itself for BOX_HOME, `home`/workspace for
+ * BOX_WORKSPACE and o->library for BOX_LIBRARY. */
+#define BOX_HOME "/home/husk"
+#define BOX_WORKSPACE "/home/workspace"
+#define BOX_LIBRARY "/run/husk"
+#define BOX_CONNECTION ".runtime/connection.json" /* below home, 0600, the session's own */
+#define BOX_LISTENER_FD 3                         /* HUSK_FDS; shell iopub stdin control hb */
 
 struct box {
     pid_t pid; /* init, as the monitor sees it */
     int pidfd;
-    int notify_fd; /* seccomp notifications (egress public without NET_ADMIN), or -1 */
+    int notify_fd; /* seccomp notifications (egress public without NET_ADMIN), or -1; the monitor
+                      may take it out */
+    enum tier tier;
+    uid_t uid;
 };
 
 /* Makes it and lets the interpreter run. On failure nothing is left. The deadline is its own: 10 s.
@@ -42,7 +54,12 @@ int box_start(const struct box_spec *s, struct cgroup *cg, int (*network)(void *
 int box_attach(const struct box *b, int tree, struct err *err);
 /* A signal to the kernel's process group (SIGINT, …), by way of init. */
 int box_signal(const struct box *b, int signum);
-/* Everything in it, at once (SIGKILL to init ends the pid namespace; the cgroup's rest after). */
+/* Has init ended? 1: *ret_value is the kernel's exit code or, negative, the signal it died by; 0:
+ * it lives; -1 with errno. Reaps it. box_kill() still has to follow. */
+int box_ended(const struct box *b, int *ret_value);
+/* Everything in it, at once (SIGKILL to init ends the pid namespace; the cgroup's rest and, where
+ * there are no namespaces, everything of the uid after). Reaps init, closes the descriptors and
+ * removes the cgroup; also after init has ended by itself, and twice. */
 void box_kill(struct box *b, struct cgroup *cg);
 
 #endif

@@ -29,6 +29,9 @@ struct keeper_options {
     enum tier tier; /* in force: probed, at least the minimum */
     bool cgroup_v2; /* which of the two interfaces; only where limits are by cgroup */
     bool cgroups;   /* limits are by cgroup, else by RLIMITs */
+    /* our own group, below which each sandbox has one: v2 [0] alone, v1 memory, pids, cpu; "" where
+       there is none. Set by cgroup_prepare() */
+    char cgroup_dir[3][KEEPER_PATH_MAX];
     enum egress egress;
     char egress_dns[64]; /* "address" or "": the resolver named in the sandbox */
     struct keeper_limits limits;

@@ -5,8 +5,13 @@
 #include "base/err.h"
 #include "keeper/keeper.h"
 
-/* A uid of one's own: a locked file per number, so that two live sandboxes never share one. Fills
- * *ret_slot (1 and up); returns the lock, which the caller keeps and init inherits, or -1. */
+#include <stdbool.h>
+
+/* A uid of one's own: a locked byte per number in state_dir/slots, so that two live sandboxes never
+ * share one. Fills *ret_slot (1 and up); returns the lock, which the caller keeps and init inherits
+ * (an open file description's lock lives as long as any copy of the descriptor), or -1. */
 int slot_take(const struct keeper_options *o, int *ret_slot, struct err *err);
+/* Does anybody hold this slot? True also where that cannot be found out. */
+bool slot_taken(const struct keeper_options *o, int slot);
 
 #endif
