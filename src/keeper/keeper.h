@@ -41,6 +41,8 @@ struct keeper_options {
     char library[KEEPER_PATH_MAX];   /* where husk_kernel.py is */
     char paths[KEEPER_PATHS_MAX];    /* what else a sandbox shows, read-only: "/a:/b" or "" */
     bool sparse;                     /* images are not allocated whole */
+    bool images;                     /* a workspace is a bounded image. Set by volume_prepare() */
+    char disk_detail[200];           /* why not, for a person; "" if they are. Set there too */
     uid_t gateway_uid, worker_uid;
     gid_t worker_gid;
 };

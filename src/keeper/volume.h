@@ -16,8 +16,13 @@
  * bounded; nothing here is called from the keeper's loop but in a forked child (mounting and
  * unmounting can take long).
  */
-/* At the keeper's start: folders, template, and what a predecessor left. */
-int volume_prepare(const struct keeper_options *o, struct err *err);
+/* At the keeper's start, in its private mount namespace and before anything is forked: folders, the
+ * template (the one moment a program is run: mkfs.ext4), and what a predecessor left. Sets
+ * o->images and o->disk_detail. ERR_UNAVAILABLE: workspaces cannot be kept here at all. */
+int volume_prepare(struct keeper_options *o, struct err *err);
+/* Every half minute, in a forked child: unmounts what nobody has held or used for a minute. */
+void volume_sweep(const struct keeper_options *o);
+/* Makes the workspace; there already is fine. ERR_LIMIT (errno ENOSPC): the host's disk is full. */
 int volume_make(const struct keeper_options *o, uint64_t id, bool *ret_existed, struct err *err);
 /* A detached clone for a sandbox of this uid (nosuid, nodev). ERR_NOT_FOUND: no such workspace. */
 int volume_tree(const struct keeper_options *o, uint64_t id, uid_t seen_as, struct err *err);
@@ -31,7 +36,9 @@ int volume_hold(const struct keeper_options *o, uint64_t id, struct err *err);
 int volume_lend(const struct keeper_options *o, uint64_t id, const char *home, uid_t uid,
                 struct err *err);
 void volume_return(const struct keeper_options *o, uint64_t id, const char *home);
+/* There was none is fine; ERR_CONFLICT (errno EBUSY): somebody holds it. */
 int volume_remove(const struct keeper_options *o, uint64_t id, struct err *err);
+/* Bytes on the host's disk, or -1; ERR_NOT_FOUND. */
 int64_t volume_usage(const struct keeper_options *o, uint64_t id, struct err *err);
 /* Free bytes and inodes of its own file system; -1 where it has none. */
 void volume_free_space(const struct keeper_options *o, uint64_t id, int64_t *ret_bytes,
