@@ -9,8 +9,8 @@
 #include "base/utf8.h"
 #include "json/json.h"
 #include "sandbox/jupyter/collect.h"
-#include "sandbox/jupyter/failure.h"
-#include "sandbox/jupyter/text.h"
+#include "sandbox/output/failure.h"
+#include "sandbox/output/text.h"
 
 /* Bytes 0 and 1 set the output's maximum; then messages, each ended by 0x1e. */
 
@@ -146,7 +146,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct run run = {0};
-    struct collect_options o = {0, &run, on_event};
+    struct output_options o = {0, &run, on_event};
     struct execution_result result;
     struct kmsg_reader *r;
 

@@ -12,7 +12,7 @@
 #include "base/digest.h"
 #include "base/utf8.h"
 #include "sandbox/jupyter/collect.h"
-#include "sandbox/jupyter/failure.h"
+#include "sandbox/output/failure.h"
 
 #define MAX_OUTPUT 4096
 #define MAX_MESSAGE (1 << 20)
@@ -75,7 +75,7 @@ setup(void **state)
 
     if (!f)
         return -1;
-    f->c = collect_new(&(struct collect_options){MAX_OUTPUT, f, on_event});
+    f->c = collect_new(&(struct output_options){MAX_OUTPUT, f, on_event});
     f->r = kmsg_reader_new(MAX_MESSAGE, &h);
     buf_init(&f->events, 1 << 26);
     execution_result_init(&f->result);
@@ -502,7 +502,7 @@ t_oversize(void **state)
 static void
 t_no_sink(void **state)
 {
-    struct collect *c = collect_new(&(struct collect_options){0, NULL, NULL});
+    struct collect *c = collect_new(&(struct output_options){0, NULL, NULL});
     struct execution_result r;
 
     (void)state;

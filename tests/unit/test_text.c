@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "base/utf8.h"
-#include "sandbox/jupyter/text.h"
+#include "sandbox/output/text.h"
 
 /* What comes out when p is added in chunks of `chunk` bytes (0: at once). */
 static char *

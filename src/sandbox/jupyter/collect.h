@@ -4,32 +4,20 @@
 
 #include "model/execution.h"
 #include "sandbox/jupyter/kmsg.h"
+#include "sandbox/output/output.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /*
- * The messages of one execution become (a) events, in order, as they come, whole, and (b) a result
- * that is bounded while it is collected.
- *
- * stdout and stderr: max_output_bytes each, the first and the last half kept, a marker line between
- * that says how many bytes were left out.  Carriage returns and backspaces are applied as a
- * terminal would (a progress bar leaves its last state); events carry the text as it came.
- * Rich data: max_output_bytes for all results, displays and pictures together; what does not fit
- * is counted and dropped whole.  clear_output and update_display_data are applied.
- * The error is always kept, within the maxima of failure.h.
+ * The messages of one execution, on their way to struct output (output.h: events and bounded
+ * result), and what they say of how it ended.  clear_output and update_display_data are applied.
  */
 struct collect;
 
-struct collect_options {
-    int64_t max_output_bytes;
-    void *ctx;
-    void (*event)(void *ctx, const struct exec_event *ev); /* or NULL */
-};
-
-struct collect *collect_new(const struct collect_options *o); /* o is copied */
-void collect_free(struct collect *c);                         /* NULL is fine */
+struct collect *collect_new(const struct output_options *o); /* o is copied */
+void collect_free(struct collect *c);                        /* NULL is fine */
 
 /* The three of struct kmsg_handler, after the caller has seen that the message is for this
  * execution (kmsg_is_for): messages of other parents do not belong here. */

@@ -282,7 +282,7 @@ conclude(struct run *r, struct execution_result *ret)
 /* A kernel that has just ended a cell with an error refuses for a moment what follows, without
  * running any of it: that is sent once more. */
 static int
-run_once(struct run *r, const struct kmsg_execute *x, const struct collect_options *co,
+run_once(struct run *r, const struct kmsg_execute *x, const struct output_options *co,
          struct err *err)
 {
     struct kmsg_handler sink = {
@@ -310,7 +310,7 @@ jupyter_exec(struct sandbox *sb, const struct runtime_ref *rt, const struct exec
 {
     struct jupyter *j = (struct jupyter *)sb;
     struct run r = {.j = j, .hooks = hooks, .deadline = deadline_in(req->timeout_ms)};
-    struct collect_options co = {.max_output_bytes = j->o.max_output_bytes,
+    struct output_options co = {.max_output_bytes = j->o.max_output_bytes,
                                  .ctx = &r,
                                  .event = hooks != NULL && hooks->event != NULL ? hand_on : NULL};
     struct kmsg_execute x = {

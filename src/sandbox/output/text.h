@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef HUSK_SANDBOX_JUPYTER_TEXT_H
-#define HUSK_SANDBOX_JUPYTER_TEXT_H
+#ifndef HUSK_SANDBOX_OUTPUT_TEXT_H
+#define HUSK_SANDBOX_OUTPUT_TEXT_H
 
 #include "base/buf.h"
 

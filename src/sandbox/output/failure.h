@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef HUSK_SANDBOX_JUPYTER_FAILURE_H
-#define HUSK_SANDBOX_JUPYTER_FAILURE_H
+#ifndef HUSK_SANDBOX_OUTPUT_FAILURE_H
+#define HUSK_SANDBOX_OUTPUT_FAILURE_H
 
 #include "base/buf.h"
 #include "json/json.h"

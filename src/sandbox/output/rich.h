@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef HUSK_SANDBOX_JUPYTER_RICH_H
-#define HUSK_SANDBOX_JUPYTER_RICH_H
+#ifndef HUSK_SANDBOX_OUTPUT_RICH_H
+#define HUSK_SANDBOX_OUTPUT_RICH_H
 
 #include "base/buf.h"
 #include "json/json.h"
 #include "model/execution.h"
-#include "sandbox/jupyter/kmsg.h"
 
 #include <stddef.h>
 
@@ -22,16 +21,25 @@ struct rich {
     size_t size;      /* bytes of data, metadata and pictures */
 };
 
-/* From the content of a display_data, update_display_data or execute_result. 0, or -1 without
- * memory. */
-int rich_read(struct rich *ret, const struct kmsg *m);
+enum rich_kind { RICH_DISPLAY, RICH_UPDATE, RICH_RESULT };
+
+/* As a backend tells it: {"data", "metadata"?, "transient"?: {"display_id"}, "execution_count"?}.
+ */
+struct rich_source {
+    enum rich_kind kind;
+    json_val content;
+    size_t size; /* bytes of the JSON it came in */
+};
+
+/* 0, or -1 without memory. */
+int rich_read(struct rich *ret, const struct rich_source *m);
 void rich_done(struct rich *r);
 
 /* The bytes that keeping it takes of the budget. */
 size_t rich_cost(const struct rich *r);
 
-/* The event of such a message as JSON text; pictures are in its data. 0, or -1 without memory. */
-int rich_event(struct buf *out, const struct kmsg *m);
+/* Its event as JSON text; pictures are in its data. 0, or -1 without memory. */
+int rich_event(struct buf *out, const struct rich_source *m);
 
 /* Bundles in the order they came, of one kind. */
 struct rich_list {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sandbox/jupyter/failure.h"
+#include "sandbox/output/failure.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sandbox/jupyter/text.h"
+#include "sandbox/output/text.h"
 
 #include <inttypes.h>
 #include <string.h>

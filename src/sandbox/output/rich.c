@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sandbox/jupyter/rich.h"
+#include "sandbox/output/rich.h"
 
 #include <string.h>
 
@@ -17,7 +17,7 @@ static const struct {
 /* What a message of this size can grow to when it is written again: a control character that stood
  * bare becomes six bytes. */
 static size_t
-written_max(const struct kmsg *m)
+written_max(const struct rich_source *m)
 {
     return 6 * m->size + 1024;
 }
@@ -112,7 +112,7 @@ write_object(struct json_writer *w, const char *name, json_val v)
 }
 
 int
-rich_read(struct rich *ret, const struct kmsg *m)
+rich_read(struct rich *ret, const struct rich_source *m)
 {
     _cleanup_buf_ struct buf data = BUF_INIT(written_max(m));
     _cleanup_buf_ struct buf metadata = BUF_INIT(written_max(m));
@@ -159,7 +159,7 @@ rich_cost(const struct rich *r)
 }
 
 int
-rich_event(struct buf *out, const struct kmsg *m)
+rich_event(struct buf *out, const struct rich_source *m)
 {
     struct json_writer w;
     int64_t count;
@@ -169,14 +169,14 @@ rich_event(struct buf *out, const struct kmsg *m)
     jw_object(&w, NULL);
     write_object(&w, "data", json_member(m->content, "data"));
     write_object(&w, "metadata", json_member(m->content, "metadata"));
-    if (m->head.type == KMSG_EXECUTE_RESULT) {
+    if (m->kind == RICH_RESULT) {
         if (json_i64(json_member(m->content, "execution_count"), 0, INT64_MAX, &count) == 1)
             jw_i64(&w, "execution_count", count);
         else
             jw_null(&w, "execution_count");
     } else {
         write_object(&w, "transient", json_member(m->content, "transient"));
-        jw_bool(&w, "update", m->head.type == KMSG_UPDATE_DISPLAY_DATA);
+        jw_bool(&w, "update", m->kind == RICH_UPDATE);
     }
     jw_end_object(&w);
     return out->failed ? -1 : 0;
