@@ -3,37 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "base/cleanup.h"
 #include "base/id.h"
-
-/* A rename somewhere on the way makes openat2 give up with EAGAIN where a link holds ".."; a lease
- * gives the same errno, but for good. */
-#define OPEN_TRIES 8
-
-int
-beneath_open(int dir_fd, const char *path, int flags, enum beneath_links links)
-{
-    struct open_how how = {
-        .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
-        .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
-    };
-    int fd = -1;
-
-    if (links == LINKS_NONE)
-        how.resolve |= RESOLVE_NO_SYMLINKS;
-    for (int i = 0; i < OPEN_TRIES; i++) {
-        fd = (int)syscall(SYS_openat2, dir_fd, *path ? path : ".", &how, sizeof(how));
-        if (fd >= 0 || (errno != EAGAIN && errno != EINTR))
-            break;
-    }
-    return fd;
-}
 
 static const struct {
     int sys_errno;
@@ -120,6 +93,24 @@ beneath_folder(int root_fd, const char *folder, struct err *err)
     if (fd < 0)
         return beneath_err(err, errno, *folder ? folder : "the workspace");
     return fd;
+}
+
+int
+workspace_walk(int root_fd, const char *folder, int64_t max_entries, struct deadline d, walk_fn fn,
+               void *ctx, struct err *err)
+{
+    struct err why = ERR_INIT;
+    int r = walk(root_fd, folder, max_entries, d, fn, ctx, &why);
+
+    if (r >= 0)
+        return r;
+    if (why.sys_errno == ENOTDIR)
+        return err_slug(err, ERR_CONFLICT, "not_a_folder", "%.200s: it is not a folder", folder);
+    if (why.sys_errno)
+        return beneath_err(err, why.sys_errno, *folder ? folder : "the workspace");
+    if (err)
+        *err = why;
+    return -1;
 }
 
 void

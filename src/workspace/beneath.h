@@ -2,7 +2,9 @@
 #ifndef HUSK_WORKSPACE_BENEATH_H
 #define HUSK_WORKSPACE_BENEATH_H
 
+#include "base/beneath.h"
 #include "base/err.h"
+#include "base/walk.h"
 #include "workspace/workspace.h"
 
 #include <limits.h>
@@ -16,13 +18,6 @@
 #define WORKSPACE_NAME_MAX 255
 #define WORKSPACE_OWN_PREFIX ".husk-"
 #define WORKSPACE_OWN_NAME_SIZE 32
-
-/* How names may be resolved: reading follows relative links inside, writing follows none. */
-enum beneath_links { LINKS_INSIDE, LINKS_NONE };
-
-/* openat2(2) beneath dir_fd with O_CLOEXEC added; never through magic links or to another mount.
- * The descriptor, or -1 with errno (EXDEV or ELOOP: would lead out; EAGAIN: a lease). */
-int beneath_open(int dir_fd, const char *path, int flags, enum beneath_links links);
 
 /* Fills err by what an errno of a call on `path` means to a caller. Returns -1. */
 int beneath_err(struct err *err, int sys_errno, const char *path);
@@ -42,6 +37,10 @@ int beneath_split(const char *path, size_t n, struct beneath_path *ret, struct e
 
 /* An O_PATH descriptor of an existing folder ("" is the root itself), no links followed. */
 int beneath_folder(int root_fd, const char *folder, struct err *err);
+
+/* walk() with what it meets put as an error of ours. */
+int workspace_walk(int root_fd, const char *folder, int64_t max_entries, struct deadline d,
+                   walk_fn fn, void *ctx, struct err *err);
 
 void beneath_info(const struct stat *st, struct file_info *ret);
 

@@ -9,7 +9,6 @@
 
 #include "base/cleanup.h"
 #include "workspace/beneath.h"
-#include "workspace/walk.h"
 
 #define LIST_MAX_LOOKED_AT 200000
 
@@ -176,7 +175,7 @@ workspace_list(const struct workspace *w, const char *folder, size_t folder_len,
         return -1;
     if (l.glob_len > GLOB_MAX)
         return err_slug(err, ERR_INVALID, "bad_value", "a pattern has at most %d bytes", GLOB_MAX);
-    r = walk(w->root_fd, p.whole, LIST_MAX_LOOKED_AT, d, consider, &l, err);
+    r = workspace_walk(w->root_fd, p.whole, LIST_MAX_LOOKED_AT, d, consider, &l, err);
     if (r == 0)
         r = err_slug(err, ERR_LIMIT, "limit_exceeded",
                      "more than %d files are in it: list a folder further down",

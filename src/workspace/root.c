@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/acl.h"
 #include "base/cleanup.h"
 #include "base/priv.h"
-#include "workspace/acl.h"
 #include "workspace/beneath.h"
 #include "workspace/removal.h"
 
@@ -150,10 +150,10 @@ workspace_remove(const char *base_dir, int64_t workspace_id, struct err *err)
     if (renameat(base, name, trash, name) < 0 && errno != ENOENT) {
         /* An earlier removal of the same id left something behind: empty that in place. */
         if (errno == ENOTEMPTY || errno == EEXIST)
-            return removal_run(trash, base, name, name, err);
+            return workspace_removal(trash, base, name, name, err);
         return err_sys(err, ERR_INTERNAL, errno, "removing the workspace %s", name);
     }
     /* What does not go now is out of everybody's sight, and is tried again by the next removal. */
-    (void)removal_run(trash, trash, name, name, NULL);
+    (void)workspace_removal(trash, trash, name, name, NULL);
     return 0;
 }

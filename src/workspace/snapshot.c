@@ -9,7 +9,6 @@
 
 #include "base/cleanup.h"
 #include "workspace/beneath.h"
-#include "workspace/walk.h"
 
 struct snapshot {
     struct file_list list; /* in byte order of the paths */
@@ -116,7 +115,7 @@ consider(void *ctx, const struct walk_entry *e)
 static int
 look(const struct workspace *w, struct look *l, struct deadline d, struct err *err)
 {
-    int r = walk(w->root_fd, "", SNAPSHOT_ENTRIES_MAX, d, consider, l, err);
+    int r = workspace_walk(w->root_fd, "", SNAPSHOT_ENTRIES_MAX, d, consider, l, err);
 
     if (r < 0) {
         file_list_done(&l->list);

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "workspace/walk.h"
+#include "workspace/beneath.h"
 
 #define BLOCK 512 /* of st_blocks, whatever the file system's own is */
 
@@ -24,7 +24,7 @@ workspace_usage(const struct workspace *w, int64_t max_entries, int64_t *ret_byt
 {
     int64_t bytes = 0;
 
-    if (walk(w->root_fd, "", max_entries, DEADLINE_NEVER, add_blocks, &bytes, err) < 0)
+    if (workspace_walk(w->root_fd, "", max_entries, DEADLINE_NEVER, add_blocks, &bytes, err) < 0)
         return -1;
     *ret_bytes = bytes;
     return 0;

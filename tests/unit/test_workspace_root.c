@@ -17,7 +17,7 @@
 #include "base/cleanup.h"
 #include "support/tmpdir.h"
 #include "unit/workspace_fixture.h"
-#include "workspace/acl.h"
+#include "base/acl.h"
 
 static void
 t_create_is_idempotent(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef HUSK_WORKSPACE_WALK_H
-#define HUSK_WORKSPACE_WALK_H
+#ifndef HUSK_BASE_WALK_H
+#define HUSK_BASE_WALK_H
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -24,10 +24,10 @@ enum walk_next { WALK_ON, WALK_INTO /* visit this folder too */, WALK_STOP };
 typedef enum walk_next (*walk_fn)(void *ctx, const struct walk_entry *e);
 
 /*
- * Calls fn for everything in `folder` (a checked path or ""), and in the folders fn asks for, in no
+ * Calls fn for everything in `folder` ("" is root_fd itself), and in the folders fn asks for, in no
  * order.  1 when all was seen, 0 when fn stopped or max_entries were seen, -1 with err when the
- * folder cannot be read, the deadline passed, or too many folders wait; a folder below that cannot
- * be opened (any more) is passed over.
+ * folder cannot be opened (err->sys_errno), the deadline passed, or too many folders wait; a folder
+ * below that cannot be opened (any more) is passed over.
  */
 int walk(int root_fd, const char *folder, int64_t max_entries, struct deadline d, walk_fn fn,
          void *ctx, struct err *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "workspace/walk.h"
+#include "base/walk.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/beneath.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "workspace/beneath.h"
 
 /* Deeper paths than the kernel takes in one call are not visited. */
 #define WALK_PATH_MAX 4095
@@ -96,7 +96,7 @@ visit(struct walker *w, const char *folder, DIR *dir, struct err *err)
             return 0;
         if (next == WALK_INTO && e.d_type == DT_DIR &&
             buf_append(&w->pending, e.path, e.path_len + 1) < 0)
-            return err_slug(err, ERR_LIMIT, "limit_exceeded", "there are too many folders");
+            return err_set(err, ERR_LIMIT, "there are too many folders");
     }
 }
 
@@ -136,10 +136,8 @@ walk_first(struct walker *w, const char *folder, struct err *err)
 {
     _cleanup_(closedirp) DIR *dir = open_dir(w, folder, 0);
 
-    if (!dir && errno == ENOTDIR)
-        return err_slug(err, ERR_CONFLICT, "not_a_folder", "%.200s: it is not a folder", folder);
     if (!dir)
-        return beneath_err(err, errno, *folder ? folder : "the workspace");
+        return err_sys(err, ERR_INTERNAL, errno, "opening the folder %.200s", folder);
     return visit(w, folder, dir, err);
 }
 
