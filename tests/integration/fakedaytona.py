@@ -7,7 +7,7 @@ import tempfile
 import urllib.request
 
 from authority import Authority
-from stack import SOURCE
+from stack import SOURCE, Stack
 
 
 class FakeDaytona:
@@ -89,3 +89,24 @@ class FakeDaytona:
 
     def sandboxes(self, *states):
         return [s for s in self.seen()["sandboxes"] if not states or s["state"] in states]
+
+
+class DaytonaStack(Stack):
+    """A stack whose backend is Daytona, played by the stand-in; there is no gateway."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.daytona = FakeDaytona(self.dir)
+        self.token = self.daytona.key
+        self.settings.update(SANDBOX_BACKEND="daytona", DAYTONA_API_URL=self.daytona.url, DAYTONA_API_KEY=self.daytona.key,
+                             DAYTONA_CA_FILE=self.daytona.ca)
+        self.settings.update({k: str(v) for k, v in settings.items()})
+
+    def start_gateway(self):
+        pass
+
+    def stop(self):
+        try:
+            super().stop()
+        finally:
+            self.daytona.stop()
