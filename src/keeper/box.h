@@ -6,6 +6,7 @@
 #include "keeper/cgroup.h"
 #include "keeper/keeper.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -44,6 +45,11 @@ struct box {
     uid_t uid;
 };
 
+/* Has a sandbox a network namespace of its own? */
+bool box_own_network(const struct keeper_options *o);
+/* Are its connections made by a supervisor (egress.h) instead? Then notify_fd is to be served. */
+bool box_is_supervised(const struct keeper_options *o);
+
 /* Makes it and lets the interpreter run. On failure nothing is left. The deadline is its own: 10 s.
  * `network` (or NULL) is called by the parent when init's namespaces stand and before anything of
  * the session runs, with init's pid; non-zero fails the start. */
@@ -58,7 +64,8 @@ int box_signal(const struct box *b, int signum);
  * it lives; -1 with errno. Reaps it. box_kill() still has to follow. */
 int box_ended(const struct box *b, int *ret_value);
 /* Everything in it, at once (SIGKILL to init ends the pid namespace; the cgroup's rest and, where
- * there are no namespaces, everything of the uid after). Reaps init, closes the descriptors and
+ * there are no namespaces, everything of the uid after). Reaps init (in the container tier
+ * every other child of the caller as well: the session's orphans), closes the descriptors and
  * removes the cgroup; also after init has ended by itself, and twice. */
 void box_kill(struct box *b, struct cgroup *cg);
 

@@ -22,14 +22,24 @@ struct cgroup {
     bool made;
 };
 
+#define CGROUP_INIT                                                                                \
+    {                                                                                              \
+        NULL, "", -1, false                                                                        \
+    }
+
 /* At the keeper's start: finds the hierarchy, makes our own group with the controllers (v2: moves
- * ourselves into a leaf first). Sets o->cgroups and o->cgroup_v2. ERR_UNAVAILABLE says what is
- * missing. */
+ * ourselves into a leaf first). Sets o->cgroups, o->cgroup_v2 and o->cgroup_dir. ERR_UNAVAILABLE
+ * says what is missing, and nothing is set then but o->cgroups = false. */
 int cgroup_prepare(struct keeper_options *o, struct err *err);
+/* Undoes it where no sandbox is left: the keeper's last act, and tests'. */
+void cgroup_release(const struct keeper_options *o);
+/* ERR_CONFLICT: there is a group of this kernel already. */
 int cgroup_make(struct cgroup *cg, const struct keeper_options *o, const char *kernel,
                 struct err *err);
-/* v1: moves a process in (v2: it was born there). */
+/* v1: moves a process in (v2: it was born there). The first such move of a while costs about 9 ms.
+ */
 int cgroup_enter(const struct cgroup *cg, pid_t pid, struct err *err);
+/* Fills oom_kills, fork_refusals, memory_bytes, memory_peak_bytes; leaves the rest. */
 void cgroup_counters(const struct cgroup *cg, struct wire_counters *ret);
 /* Kills what is left in it, waits (bounded) until it is empty and removes it. */
 void cgroup_remove(struct cgroup *cg);
