@@ -8,8 +8,9 @@ from stack import Stack
 
 @pytest.fixture(scope="module")
 def stack(request):
-    """The file's stack; a file says SETTINGS = {…} for other settings, configure(stack) for what needs its paths."""
-    made = Stack(**getattr(request.module, "SETTINGS", {}))
+    """The file's stack; a file says SETTINGS = {…} for other settings, configure(stack) for what needs its paths, STACK
+    for another kind of stack."""
+    made = getattr(request.module, "STACK", Stack)(**getattr(request.module, "SETTINGS", {}))
     try:
         getattr(request.module, "configure", lambda _: None)(made)
         yield made.start()

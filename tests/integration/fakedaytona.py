@@ -4,6 +4,7 @@ import os
 import ssl
 import subprocess
 import tempfile
+import urllib.error
 import urllib.request
 
 from authority import Authority
@@ -18,6 +19,8 @@ class FakeDaytona:
         self.authority = Authority(os.path.join(directory, "daytona-ca"), "daytona-ca")
         self.ca = self.authority.certificate
         self.certificate = self.authority.issue("daytona", "/CN=127.0.0.1", "subjectAltName=IP:127.0.0.1\n")
+        self.stranger = Authority(os.path.join(directory, "stranger-ca"), "stranger-ca")
+        self.strange = self.stranger.issue("stranger", "/CN=127.0.0.1", "subjectAltName=IP:127.0.0.1\n")
         # its own folder: sandboxes see it under other paths, whatever the permissions above it
         self.directory = tempfile.mkdtemp(prefix="fake-daytona-", dir="/tmp")
         self.log_path = os.path.join(directory, "fake-daytona.log")
@@ -27,7 +30,8 @@ class FakeDaytona:
 
     def start(self):
         argv = [os.path.join(SOURCE, "tests", "support", "fake_daytona"), "--port", str(self.port), "--dir", self.directory,
-                "--cert", self.certificate + ".pem", "--key-file", self.certificate + ".key"]
+                "--cert", self.certificate + ".pem", "--key-file", self.certificate + ".key",
+                "--other-cert", self.strange + ".pem", "--other-key-file", self.strange + ".key"]
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
                                             env={"PATH": os.environ["PATH"], "FAKE_DAYTONA_KEY": self.key})
@@ -59,8 +63,9 @@ class FakeDaytona:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"https://127.0.0.1:{self.port}{path}", data,
                                          {"Content-Type": "application/json", **(headers or {})}, method=method)
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(
-            context=ssl.create_default_context(cafile=self.ca)))
+        trusting = ssl.create_default_context(cafile=self.ca)
+        trusting.load_verify_locations(self.stranger.certificate)
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting))
         try:
             with opener.open(request, timeout=timeout) as answer:
                 return answer.status, json.loads(answer.read() or b"null")
