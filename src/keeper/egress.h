@@ -5,31 +5,42 @@
 #include "base/err.h"
 #include "keeper/keeper.h"
 
-#include <netinet/in.h>
 #include <stdbool.h>
-#include <sys/socket.h>
 #include <sys/types.h>
 
 /*
  * Where sessions may connect to.  none: an empty network namespace.  public on a host: a veth pair
  * per sandbox and nftables rules of our own table (libmnl, libnftnl; no programs run).  public
- * without NET_ADMIN: seccomp user notification, the monitor makes the connections itself after it
- * has looked at a copy of the address.  open: everything, by the host's network.
+ * without NET_ADMIN: seccomp user notification, a child of the monitor makes the connections itself
+ * after it has looked at a copy of the address.  open: everything, by the host's network.
+ * What public denies is the table of keeper/deny.h, and every address of the host itself.
  */
-/* Is this address one that policy public denies? One table serves nft and the supervisor; v4-mapped
- * and NAT64 forms are looked at as what they stand for. Local addresses are asked of the kernel. */
-bool egress_denied(const struct sockaddr *sa, socklen_t n);
-/* At the keeper's start: the nft table (public on a host). ERR_UNAVAILABLE says what is missing. */
+
+/* Is the policy held by seccomp notifications here? Then the sandbox keeps the network namespace it
+ * is in, its filter takes notify_rules() in, and the monitor calls egress_supervise(). */
+bool egress_by_notify(const struct keeper_options *o);
+
+/* At the keeper's start: the nft table, or what notifications need. ERR_UNAVAILABLE says what is
+ * missing (forwarding that is off, a kernel without nftables, a resolver that cannot be reached
+ * this way) and how to get it. ERR_INVALID: the resolver is no address. A table that a predecessor
+ * left is replaced in one step, so that live sandboxes are never without one. */
 int egress_prepare(const struct keeper_options *o, struct err *err);
-/* The veth pair of a slot, its far end in init's namespace, addressed and up, with a default route;
- * v6 off. Needs nothing where the policy is not public or there is no NET_ADMIN. */
+
+/* The veth pair of a slot (1 to SLOTS_MAX), its far end in init's network namespace, addressed and
+ * up, with a default route; IPv6 off. Replaces what a predecessor left under this slot. Does
+ * nothing where the policy is not held that way. On failure nothing is left. */
 int egress_attach(const struct keeper_options *o, int slot, pid_t init, struct err *err);
+
 /* Gone with the namespace already is fine. */
 void egress_detach(const struct keeper_options *o, int slot);
-/* Serves the notifications of one sandbox until its filter is gone: runs in a thread-less child or
- * in the monitor's loop when notify_fd is readable. One call serves one notification. */
-int egress_serve(const struct keeper_options *o, int notify_fd, struct err *err);
+
 /* Removes links of slots that nobody holds. */
 void egress_sweep(const struct keeper_options *o, bool (*taken)(void *ctx, int slot), void *ctx);
+
+/* Starts the process that serves the notifications of one sandbox, whose processes run as uid.
+ * It ends by itself when the last of them is gone or its parent ends, and needs no wait but the
+ * parent's reaping of children. Takes no ownership: the caller closes notify_fd (at once, if it
+ * likes). Returns its pid or -1. */
+pid_t egress_supervise(const struct keeper_options *o, uid_t uid, int notify_fd, struct err *err);
 
 #endif
