@@ -25,6 +25,7 @@
 
 #define START_TIMEOUT_MS 10000
 #define KILL_TIMEOUT_MS 5000
+#define REAP_PAUSE_MS 1
 #define PROC_PATH_MAX 64
 
 #define NAMESPACES (CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
@@ -277,26 +278,26 @@ box_ended(const struct box *b, int *ret_value)
 }
 
 /* Without a pid namespace the uid is what holds a session together: everything of that uid, and as
- * that uid, so that the kernel decides what it may hit. */
+ * that uid, so that the kernel decides what is hit. Once is enough: a process that has the signal
+ * pending cannot fork any more. What dies is ours to reap, as init's orphans. */
 static void
 kill_uid(uid_t uid)
 {
     struct deadline d = deadline_in(KILL_TIMEOUT_MS);
-    int r;
+    pid_t pid = fork();
 
+    if (pid == 0) {
+        if (uid != 0 && setresuid(uid, uid, uid) == 0)
+            (void)kill(-1, SIGKILL);
+        _exit(0);
+    }
+    if (pid > 0)
+        (void)wait_child(pid);
     do {
-        pid_t pid = fork();
-
-        if (pid == 0) {
-            if (uid == 0 || setresuid(uid, uid, uid) < 0)
-                _exit(0);
-            _exit(kill(-1, SIGKILL) == 0 ? 1 : 0);
-        }
-        r = pid > 0 ? wait_child(pid) : 0;
-        /* The dead count as hit until their parent, which is us by now, has seen them. */
-        while (waitpid(-1, NULL, WNOHANG) > 0)
-            continue;
-    } while (r == 1 && !deadline_passed(d));
+        pid = waitpid(-1, NULL, WNOHANG);
+        if (pid == 0)
+            (void)poll(NULL, 0, REAP_PAUSE_MS);
+    } while (pid >= 0 && !deadline_passed(d));
 }
 
 void

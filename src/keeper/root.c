@@ -231,6 +231,9 @@ fill_etc(int root, const struct box_spec *s, struct err *err)
             0 ||
         write_text(root, "etc/hostname", 0444, "session\n", err) < 0)
         return -1;
+    /* Debian's pip refuses to touch what apt manages; here it cannot, and goes to the home. */
+    if (write_text(root, "etc/pip.conf", 0444, "[global]\nbreak-system-packages = true\n", err) < 0)
+        return -1;
     return write_text(root, "etc/nsswitch.conf", 0444,
                       "passwd: files\ngroup: files\nhosts: files dns\nservices: files\n", err);
 }

@@ -17,7 +17,14 @@ struct tier_probe {
     bool enough;      /* at least the minimum, and what was asked for */
     char detail[200]; /* what is missing for more, and how to get it; "" if nothing is */
 };
+/* Fails only where `wanted` or `minimum` is no such name. Takes up to a few tens of milliseconds a
+ * tier. */
 int tier_probe(const char *wanted, const char *minimum, struct tier_probe *ret, struct err *err);
 const char *tier_name(enum tier t);
+/* 1 and *ret, or 0: no tier is called so. */
+int tier_find(const char *name, enum tier *ret);
+/* Tier rootless, before anything else: a user namespace with our own uid and gid as they are, and a
+ * mount namespace in it. */
+int tier_enter_rootless(struct err *err);
 
 #endif
