@@ -54,9 +54,14 @@ must(r.stdout === '/tmp False\n', 'context ' + JSON.stringify(r));
 must((await sandbox.codeInterpreter.listContexts()).map(c => c.id).includes(context.id), 'contexts');
 await sandbox.codeInterpreter.deleteContext(context);
 must((await sandbox.codeInterpreter.listContexts()).length === 0, 'no contexts');
-try { await sandbox.codeInterpreter.runCode('import time; time.sleep(60)', {timeout: 1}); throw new Error('no time-out'); }
-catch (e) { must(e.constructor.name === 'DaytonaTimeoutError', e); }
+r = await sandbox.codeInterpreter.runCode("print('a')\nimport time; time.sleep(60)", {timeout: 1});
+must(r.stdout === 'a\n' && !r.error, 'an interrupt at the time-out is an ordinary end to this client');
 must((await sandbox.codeInterpreter.runCode('print(x)')).stdout === '41\n', 'state after a time-out');
+try {
+  await sandbox.codeInterpreter.runCode('while True:\n  try: time.sleep(1)\n  except BaseException: pass', {timeout: 1});
+  throw new Error('no time-out');
+} catch (e) { must(e.constructor.name === 'DaytonaTimeoutError', e); }
+must((await sandbox.codeInterpreter.runCode('print(x)')).error.name === 'NameError', 'a silent restart');
 
 // files, both ways
 const big = Buffer.alloc(3_000_000, 'xyz'), name = 'a folder/grüße 100%.bin';

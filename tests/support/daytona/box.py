@@ -16,7 +16,8 @@ import uuid
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOME = "/home/daytona"
 PROCESSES = 64  # a sandbox's at once, those of code not counted
-CHUNK_LINE = 16 << 20  # a line of the interpreter's at most; a longer one is no chunk
+CHUNK_LINE = 1 << 20  # bytes of a line of the interpreter's; at a longer one reading ends for good
+HEARD = 3600  # seconds: for ever, as far as any caller goes
 OUTPUT = 16 << 20  # what a command's output may be
 
 # Process 1 of a sandbox: prints its pid as the machine knows it, reaps, and ends all when the stand-in is gone.
@@ -31,8 +32,9 @@ sys.stdin.read()'
 
 
 def source(name):
+    """A program of this folder for python3 -c, its lines named as the file's: "<string>" is the code's that it runs."""
     with open(os.path.join(HERE, name)) as f:
-        return f.read()
+        return f"exec(compile({f.read()!r}, {name!r}, 'exec'))"
 
 
 WORKER, CODE_RUN = source("worker.py"), source("coderun.py")
@@ -70,6 +72,7 @@ class Context:
         self.created = stamp()
         self.turn = asyncio.Lock()
         self.process = None
+        self.deaf = False
 
     @property
     def active(self):
@@ -79,6 +82,7 @@ class Context:
         return {"id": self.id, "cwd": self.cwd, "createdAt": self.created, "active": self.active, "language": "python"}
 
     async def start(self):
+        self.deaf = False
         self.process = await self.box.spawn(["/usr/bin/python3", "-uc", WORKER], self.cwd, stdin=subprocess.PIPE,
                                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, limit=CHUNK_LINE)
 
@@ -90,9 +94,12 @@ class Context:
         """The next chunk, or None where the interpreter has ended."""
         while True:
             try:
+                if self.deaf:
+                    await asyncio.sleep(HEARD)
+                    continue
                 line = await self.process.stdout.readuntil(b"\n")
-            except asyncio.LimitOverrunError as error:
-                await self.process.stdout.readexactly(error.consumed)
+            except asyncio.LimitOverrunError:
+                self.deaf = True
                 continue
             except asyncio.IncompleteReadError:
                 return None

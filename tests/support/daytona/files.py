@@ -1,9 +1,7 @@
 """The toolbox's calls for files."""
 import datetime
-import grp
 import json
 import os
-import pwd
 import shutil
 import stat
 import urllib.parse
@@ -22,21 +20,14 @@ BULK = 100  # files of one call
 MODIFIED = "%Y-%m-%d %H:%M:%S"
 
 
-def _name(table, number):
-    try:
-        return table(number)[0]
-    except KeyError:
-        return str(number)
-
-
 def described(path, name, where=None):
-    """A FileInfo; where: the whole path as the sandbox sees it."""
-    info = os.stat(path) if os.path.exists(path) else os.lstat(path)
+    """A FileInfo, of what a link leads to; where: the whole path as the sandbox sees it."""
+    info = os.stat(path)
     when = datetime.datetime.fromtimestamp(info.st_mtime, datetime.timezone.utc)
-    seen = {"name": name, "size": info.st_size, "isDir": stat.S_ISDIR(info.st_mode), "mode": stat.filemode(info.st_mode),
+    seen = {"name": name, "size": info.st_size, "isDir": stat.S_ISDIR(info.st_mode), "mode": stat.filemode(info.st_mode).replace("?", "-"),
             "modTime": when.strftime(MODIFIED) + f".{when.microsecond:06d} +0000 UTC",
-            "modifiedAt": when.isoformat().replace("+00:00", "Z"), "owner": _name(pwd.getpwuid, info.st_uid),
-            "group": _name(grp.getgrgid, info.st_gid), "permissions": format(stat.S_IMODE(info.st_mode), "04o")}
+            "modifiedAt": when.isoformat().replace("+00:00", "Z"), "owner": str(info.st_uid),
+            "group": str(info.st_gid), "permissions": format(stat.S_IMODE(info.st_mode), "04o")}
     if where is not None:
         seen["path"] = where
     return seen
@@ -59,7 +50,7 @@ class FileCall(Toolbox):
 
     def existing(self, given=None, follow=True):
         path, outside = self.inside(follow=follow) if given is None else self.placed(given, follow)
-        if not os.path.lexists(outside):
+        if not os.path.exists(outside):
             raise Refused(404, "file not found: " + path, "FILE_NOT_FOUND")
         return path, outside
 
@@ -119,12 +110,13 @@ class BulkUpload(FileCall):
         count = sum(name.endswith("].path") for name in parts)
         if not 1 <= count <= BULK:
             raise Refused(400, "no files, or too many")
+        stored = []
         for i in range(count):
             path, data = parts.get(f"files[{i}].path"), parts.get(f"files[{i}].file")
             if path is None or data is None:
                 raise Refused(400, f"files[{i}] has no path or no file")
-            self.store(path.decode(), data)
-        self.say(b"")
+            stored.append({"path": self.store(path.decode().strip(), data), "bytes": len(data)})
+        self.say({"files": stored})
 
 
 class UploadV2(FileCall):
@@ -246,19 +238,22 @@ class Files(FileCall):
             here, there = os.path.join(outside, name), os.path.join(path, name)
             if len(found) >= LISTED:
                 return
-            found.append(described(here, name, there if whole else None))
+            real = self.box.outside(there)
+            if real is None or not os.path.exists(real):
+                continue  # a link that leads nowhere is not told
+            found.append(described(real, name, there if whole else None))
             if depth > 1 and os.path.isdir(here) and not os.path.islink(here):
                 self.below(here, there, depth - 1, found, whole)
 
     async def do_delete(self, _ident):
-        path, outside = self.existing(follow=False)
+        self.existing()  # what a link leads to must be there, and decides
+        path, outside = self.inside(follow=False)
+        if os.path.isdir(self.inside()[1]) and self.query("recursive") != "true":
+            raise Refused(400, "cannot delete directory without recursive flag: " + path)
         if os.path.isdir(outside) and not os.path.islink(outside):
-            if self.query("recursive") != "true":
-                raise Refused(400, "cannot delete directory without recursive flag: " + path)
             shutil.rmtree(outside)
         else:
             os.unlink(outside)
-        self.set_status(204)
         self.say(None, 204)
 
 

@@ -12,7 +12,7 @@ from daytona.state import HANG
 
 COMMAND_TIMEOUT = 10  # seconds, where a command names none
 EXECUTION_TIMEOUT = 600
-GRACE = 5  # seconds between the interrupt at the time-out and the kill
+GRACE = 2  # seconds between the interrupt at the time-out and the kill
 TIMED_OUT = 4008
 
 
@@ -161,10 +161,13 @@ class Socket(Interpreter, tornado.websocket.WebSocketHandler):
             code, envs = message["code"], texts(message.get("envs"), "envs")
             timeout = message.get("timeout")
             timeout = EXECUTION_TIMEOUT if timeout is None else bounded(timeout, HANG)
-            if not isinstance(code, str):
+            if not isinstance(code, str) or not isinstance(timeout, int):
                 raise KeyError
         except (ValueError, KeyError, TypeError, AttributeError, Refused):
-            self.close(1008, "invalid request")
+            self.close(1002, "invalid JSON payload")
+            return
+        if not code:
+            self.close(1008, "code is required")
             return
         context = self.box.context(message.get("contextId"))
         if context is None:
@@ -172,10 +175,7 @@ class Socket(Interpreter, tornado.websocket.WebSocketHandler):
             return
         async with context.turn:
             if not context.active:
-                if not context.default:
-                    self.close(1008, "context is not active")
-                    return
-                await context.start()
+                await context.start()  # silently, without the state of before
             await self.run(context, code, envs, timeout)
 
     async def run(self, context, code, envs, timeout):
@@ -189,19 +189,15 @@ class Socket(Interpreter, tornado.websocket.WebSocketHandler):
                 chunk = await asyncio.wait_for(context.chunk(), max(0.1, end + GRACE - loop.time()))
                 if chunk is None:
                     await context.kill()
-                    self.close(1011, "interpreter exited")
+                    self.close(1001, "worker process ended")
                     return
+                await self.tell(chunk)
                 if chunk["type"] == "control":
                     break
-                await self.tell(chunk)
-            if loop.time() >= end:
-                self.close(TIMED_OUT, "execution timed out")
-                return
-            await self.tell(chunk)
-            self.close(1000)
+            self.close(TIMED_OUT if chunk.get("text") == "interrupted" else 1000)
         except (asyncio.TimeoutError, ConnectionError):
             await context.kill()
-            self.close(TIMED_OUT, "execution timed out")
+            self.close(TIMED_OUT)
         finally:
             watch.cancel()
             for timer in late:
