@@ -1,5 +1,6 @@
 """The gateway's process, started by gateway-launch.sh: KIND PORT ROOT, the token on standard input."""
 import ctypes
+import json
 import os
 import shutil
 import stat
@@ -68,6 +69,27 @@ def remove_for_ever(trash, seen):
                     os.unlink(os.path.join(seen, name))
                 except OSError:
                     pass
+
+
+def sandboxed(launch, keeper, runtime, state):
+    """Kernels come from husk-keeper: the kernelspec names husk-launch, and the gateway connects by sockets that it
+    binds, whose paths leave room for a kernel's id."""
+    if len(os.fsencode(runtime)) > RUNTIME_MAX:
+        sys.exit(f"gateway-launch: JUPYTER_RUNTIME_DIR must be at most {RUNTIME_MAX} bytes long: {runtime}")
+    if not os.access(launch, os.X_OK):
+        sys.exit(f"gateway-launch: HUSK_LAUNCH={launch} is not a program that this user can run")
+    for name in os.listdir(runtime):
+        if name.startswith("kernel-"):
+            os.unlink(os.path.join(runtime, name))
+    path = os.path.join(state, "sandboxed")
+    spec = os.path.join(path, "kernels", KERNELS)
+    os.makedirs(spec, exist_ok=True)
+    with open(os.path.join(spec, "kernel.json"), "w") as f:
+        json.dump({
+            "argv": [launch, "--keeper", keeper, "-f", "{connection_file}"], "display_name": "Husk Python",
+            "language": "python", "interrupt_mode": "signal", "metadata": {"debugger": False},
+        }, f, indent=2)
+    os.environ["JUPYTER_PATH"] = path
 
 
 def common(c, runtime):
@@ -143,8 +165,12 @@ def main():
     runtime = os.environ["JUPYTER_RUNTIME_DIR"]
     # Nothing of an earlier run is of use: its kernels died with it.
     shutil.rmtree(os.path.join(runtime, "homes"), ignore_errors=True)
+    launch = os.environ.pop("HUSK_LAUNCH", "")
+    keeper = os.environ.pop("HUSK_KEEPER_DIR", "") or "/run/husk-keeper"
+    if launch:
+        sandboxed(launch, keeper, runtime, os.path.dirname(root))
     trash = os.environ.get("HUSK_TRASH", "")
-    if trash:
+    if trash and not launch:
         threading.Thread(target=remove_for_ever, args=(trash, os.path.join(runtime, "seen")), daemon=True).start()
     starters = {"server": server, "kernel-gateway": kernel_gateway}
     if kind not in starters:

@@ -6,6 +6,8 @@
 #   HUSK_GATEWAY_PORT           on 127.0.0.1 (default 8888)
 #   HUSK_GATEWAY_STATE          a private directory (default /var/lib/husk/gateway)
 #   JUPYTER_RUNTIME_DIR         connection files and sockets; short (default $HUSK_GATEWAY_STATE/run)
+#   HUSK_LAUNCH                 the program husk-launch: kernels run in husk-keeper's sandboxes
+#   HUSK_KEEPER_DIR             the keeper's sockets (default /run/husk-keeper)
 #   HUSK_TRASH                  where the service puts workspaces that are to be removed, or nothing
 set -eu
 
@@ -26,7 +28,7 @@ mkdir -p "$state/home" "$state/root" "$runtime/homes"
 exec env -i PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 HOME="$state/home" \
     JUPYTER_CONFIG_DIR="$state/home/.jupyter" JUPYTER_DATA_DIR="$state/home/.local/share/jupyter" \
     JUPYTER_PATH="$here" JUPYTER_RUNTIME_DIR="$runtime" HUSK_TRASH="${HUSK_TRASH:-}" \
-    HUSK_KERNEL_PYTHON="${HUSK_KERNEL_PYTHON:-}" \
+    HUSK_KERNEL_PYTHON="${HUSK_KERNEL_PYTHON:-}" HUSK_LAUNCH="${HUSK_LAUNCH:-}" HUSK_KEEPER_DIR="${HUSK_KEEPER_DIR:-}" \
     "$python" "$here/gateway-launch.py" "${HUSK_GATEWAY:-server}" "${HUSK_GATEWAY_PORT:-8888}" "$state/root" <<TOKEN
 $token
 TOKEN

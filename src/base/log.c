@@ -43,6 +43,12 @@ log_init(const char *program, enum log_level level, bool json)
     state.json = json;
 }
 
+void
+log_rename(const char *program)
+{
+    state.program = program;
+}
+
 static void
 set_id(enum log_id which, const char *id)
 {

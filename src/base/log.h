@@ -14,6 +14,8 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_D
 
 /* Names the program (borrowed), the lowest level shown, and the format. */
 void log_init(const char *program, enum log_level level, bool json);
+/* The same under another program's name: for what is forked and goes its own way. */
+void log_rename(const char *program);
 
 /* Ids shown on every following record; copies, NULL or "" clears. */
 void log_set_request(const char *request_id);

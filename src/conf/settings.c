@@ -82,9 +82,13 @@ settings_defaults(struct settings *s)
 void
 settings_done(struct settings *s)
 {
-    for (size_t i = 0; i < setting_count; i++)
-        if (is_text(setting_table[i].type))
-            free(*(char **)setting_at(&setting_table[i], s));
+    for (size_t i = 0; i < setting_count; i++) {
+        char *text =
+            is_text(setting_table[i].type) ? *(char **)setting_at(&setting_table[i], s) : NULL;
+        if (text && setting_table[i].secret)
+            explicit_bzero(text, strlen(text));
+        free(text);
+    }
     *s = (struct settings){0};
 }
 
@@ -224,6 +228,8 @@ settings_load(const char *file, struct settings *ret, struct err *err)
         rc = fd_read_file(file, &text, err);
         if (rc == 0)
             rc = settings_parse(buf_str(&text), text.len, file, &s, err);
+        if (text.data)
+            explicit_bzero(text.data, text.len); /* secrets do not stay behind in freed memory */
     }
     if (rc == 0)
         rc = parse_environment(&s, err);

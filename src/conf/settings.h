@@ -67,6 +67,7 @@ struct settings {
 /* Defaults, then the file (NULL: none), then the environment; then cross-checks. An unknown or
  * malformed key fails with "file:line: …" or "environment: …". Every failure names the setting. */
 int settings_load(const char *file, struct settings *ret, struct err *err);
+/* Frees; secrets are overwritten. */
 void settings_done(struct settings *s);
 
 /* Parses KEY=value lines into s (used by settings_load and the fuzzer). */

@@ -97,7 +97,4 @@ void supervise_stop(struct master *m);
 /* Slots that two generations of such settings take. */
 int supervise_slots(const struct settings *s);
 
-/* notify.c: a line to the service manager ($NOTIFY_SOCKET, sd_notify(3)), nothing without one. */
-void notify(const char *state);
-
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/notify.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -99,7 +100,7 @@ announce(struct master *m)
     m->announced = m->generation;
     log_info("ready: generation %lld, %lld workers", (long long)m->generation,
              (long long)wanted_workers(&m->settings));
-    notify("READY=1\nSTATUS=Serving");
+    notify_state("READY=1\nSTATUS=Serving");
 }
 
 struct deadline
@@ -173,7 +174,7 @@ supervise_reload(struct master *m)
     log_info("reload: generation %lld", (long long)m->generation);
     (void)snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%lld",
                    (long long)clock_mono_us());
-    notify(state);
+    notify_state(state);
 }
 
 void
@@ -185,7 +186,7 @@ supervise_stop(struct master *m)
     log_info(again ? "stopping at once" : "stopping: at most %lld ms for requests under way",
              (long long)m->settings.drain_timeout_ms);
     m->stopping = true;
-    notify("STOPPING=1");
+    notify_state("STOPPING=1");
     listen_close_all(m);
     for (int i = 0; i < m->n_children; i++) {
         struct child *c = &m->children[i];

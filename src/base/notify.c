@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-#include "master/master.h"
+#include "base/notify.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 void
-notify(const char *state)
+notify_state(const char *state)
 {
     const char *path = getenv("NOTIFY_SOCKET");
     struct sockaddr_un to = {.sun_family = AF_UNIX};

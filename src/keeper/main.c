@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * husk-keeper: the one privileged program.  It makes a sandbox for each kernel and hands their
+ * files to the workers.
+ *
+ *   gateway -> husk-launch --START--> keeper --fork--> monitor --clone--> init -> the interpreter
+ *   worker --BIND, ROOT, ...--> keeper --fork--> the answer
+ *
+ * It parses no JSON, takes no caller's path, and runs no program after its start.  The loop
+ * (server.c) only accepts, looks at who connects, and forks; a monitor (monitor.c) owns one sandbox
+ * and outlives the keeper; a new keeper finds the monitors by their sockets.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/notify.h"
+#include "base/sig.h"
+#include "conf/program.h"
+#include "keeper/cgroup.h"
+#include "keeper/egress.h"
+#include "keeper/home.h"
+#include "keeper/options.h"
+#include "keeper/sandboxes.h"
+#include "keeper/server.h"
+#include "keeper/tier.h"
+#include "keeper/volume.h"
+
+#define PROGRAM_NAME "husk-keeper"
+
+static const char usage[] =
+    "usage: husk-keeper [OPTION]...\n"
+    "\n"
+    "Makes a sandbox for every kernel and hands their files to the workers.\n"
+    "\n"
+    "  --config FILE   settings (default: the file named by HUSK_CONFIG, else\n"
+    "                  " PROGRAM_CONFIG ")\n"
+    "  --library DIR   where husk_kernel.py is (default " HUSK_LIBRARY ")\n"
+    "  --probe         say which tier this machine has, and exit: 0 enough, 1 not\n"
+    "  --help          this text\n"
+    "  --version       the version\n"
+    "\n"
+    "SIGTERM ends the keeper and no kernel; a keeper that is started later finds them again.\n";
+
+/* Nothing secret of the settings may live on in the monitors, which are forked from here. */
+static void
+wipe_environment(void)
+{
+    for (char **e = environ; e && *e; e++)
+        if (strncmp(*e, "SANDBOX_", 8) == 0)
+            explicit_bzero(*e, strlen(*e));
+}
+
+static int
+load(const char *config, const char *library, struct keeper *k, struct tier_probe *probe,
+     struct err *err)
+{
+    struct settings s;
+
+    if (program_load(PROGRAM_NAME, config, &s, err) < 0)
+        return -1;
+    int rc = keeper_options_of(&s, library, &k->o, err);
+    if (rc == 0)
+        rc = tier_probe(s.isolation, s.isolation_min, probe, err);
+    k->max_sandboxes = (int)(s.max_sessions + s.pool_size) + SPARE_MONITORS;
+    settings_done(&s);
+    wipe_environment();
+    return rc;
+}
+
+static int
+make_places(struct keeper *k, struct err *err)
+{
+    char lock[KEEPER_PATH_MAX + 16];
+
+    /* What others pass through on their way to the sockets must let them. */
+    (void)umask(022);
+    if (sandboxes_prepare(&k->o, err) < 0 || fd_mkdirs(k->o.state_dir, 0700, err) < 0)
+        return -1;
+    if (chmod(k->o.state_dir, 0700) < 0)
+        return err_sys(err, ERR_UNAVAILABLE, errno, "%s must be ours", k->o.state_dir);
+    (void)snprintf(lock, sizeof(lock), "%s/keeper.lock", k->o.run_dir);
+    k->lock_fd = lock_open(lock, err);
+    if (k->lock_fd < 0)
+        return -1;
+    int r = lock_try_exclusive(k->lock_fd, 0);
+    if (r < 0)
+        return err_sys(err, ERR_INTERNAL, errno, "cannot lock %s", lock);
+    return r ? 0 : err_set(err, ERR_CONFLICT, "a keeper runs already on %s", k->o.run_dir);
+}
+
+static int
+write_text(const char *path, const char *text)
+{
+    _cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+    return fd < 0 ? -1 : fd_write_all(fd, text, strlen(text));
+}
+
+/* Tier rootless: root of a user namespace in which only our own uid and gid are there. */
+static int
+enter_user_namespace(struct err *err)
+{
+    uid_t uid = geteuid();
+    gid_t gid = getegid();
+    char map[64];
+
+    if (unshare(CLONE_NEWUSER) < 0)
+        return err_sys(err, ERR_UNAVAILABLE, errno, "cannot make a user namespace");
+    (void)snprintf(map, sizeof(map), "%u %u 1", (unsigned)uid, (unsigned)uid);
+    if (write_text("/proc/self/setgroups", "deny") < 0 || write_text("/proc/self/uid_map", map) < 0)
+        return err_sys(err, ERR_UNAVAILABLE, errno, "cannot map our uid");
+    (void)snprintf(map, sizeof(map), "%u %u 1", (unsigned)gid, (unsigned)gid);
+    if (write_text("/proc/self/gid_map", map) < 0)
+        return err_sys(err, ERR_UNAVAILABLE, errno, "cannot map our gid");
+    return 0;
+}
+
+/* Mounts of workspaces are seen by nobody but us and those we fork; what the host unmounts goes
+ * here too. */
+static int
+enter_mount_namespace(struct err *err)
+{
+    if (unshare(CLONE_NEWNS) < 0)
+        return err_sys(err, ERR_UNAVAILABLE, errno, "cannot make a mount namespace");
+    if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+        return err_sys(err, ERR_UNAVAILABLE, errno, "cannot keep mounts to ourselves");
+    return 0;
+}
+
+/* All that the tier rests on. */
+static int
+prepare(struct keeper_options *o, struct err *err)
+{
+    if (o->tier == TIER_ROOTLESS && enter_user_namespace(err) < 0)
+        return -1;
+    if (o->tier != TIER_CONTAINER && enter_mount_namespace(err) < 0)
+        return -1;
+    if (home_prepare(o, err) < 0 || egress_prepare(o, err) < 0 || volume_prepare(o, err) < 0)
+        return -1;
+    struct err without = ERR_INIT;
+    if (cgroup_prepare(o, &without) < 0)
+        log_warning("memory, processes and processors are bounded by RLIMITs only: %s",
+                    without.msg);
+    return 0;
+}
+
+/* Never less than what was asked for: where something is missing nothing starts, and the sentence
+ * that says so is told to everybody who asks. */
+static void
+get_ready(struct keeper *k, const struct tier_probe *probe)
+{
+    struct err err = ERR_INIT;
+
+    k->o.tier = probe->tier;
+    (void)snprintf(k->detail, sizeof(k->detail), "%.190s", probe->detail);
+    k->ready = probe->enough;
+    if (k->ready && prepare(&k->o, &err) < 0) {
+        k->ready = false;
+        (void)snprintf(k->detail, sizeof(k->detail), "%.190s", err.msg);
+    }
+    if (k->ready)
+        log_info("isolation: %s, egress %s, workspaces %s%s%s%s%s", tier_name(k->o.tier),
+                 egress_name(k->o.egress), k->o.images ? "bounded" : "not bounded",
+                 k->o.disk_detail[0] ? ": " : "", k->o.disk_detail, k->detail[0] ? "; " : "",
+                 k->detail);
+    else
+        log_error("no kernel will be started: %s", k->detail);
+}
+
+static int
+run(struct keeper *k, const struct tier_probe *probe, struct err *err)
+{
+    static const int signals[] = {SIGCHLD, SIGTERM, SIGINT, 0};
+
+    if (make_places(k, err) < 0)
+        return -1;
+    get_ready(k, probe);
+    k->signals_fd = sig_pipe(signals);
+    if (k->signals_fd < 0)
+        return err_sys(err, ERR_INTERNAL, errno, "cannot handle signals");
+    if (server_listen(k, err) < 0)
+        return -1;
+    notify_state("READY=1");
+    return server_run(k, err);
+}
+
+static int
+say_probe(const struct tier_probe *p)
+{
+    printf("tier: %s\n", tier_name(p->tier));
+    if (p->detail[0])
+        printf("%s: %s\n", p->enough ? "for more" : "missing", p->detail);
+    return p->enough ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int
+main(int argc, char **argv)
+{
+    const char *config = NULL, *library = HUSK_LIBRARY, *only_probe = NULL;
+    const struct program_option options[] = {
+        {"library", true, &library}, {"probe", false, &only_probe}, {NULL, false, NULL}};
+    const struct program program = {PROGRAM_NAME, usage, options};
+    struct keeper k = {.launch_fd = -1, .files_fd = -1, .lock_fd = -1, .signals_fd = -1};
+    struct tier_probe probe;
+    struct err err = ERR_INIT;
+    int rc = program_options(&program, argc, argv, &config);
+
+    if (rc >= 0)
+        return rc;
+    sig_ignore_pipe();
+    (void)signal(SIGHUP, SIG_IGN); /* the end of a terminal is not the end of the sandboxes */
+    if (load(config, library, &k, &probe, &err) < 0) {
+        log_error("%s", err.msg);
+        return EXIT_FAILURE;
+    }
+    if (only_probe)
+        return say_probe(&probe);
+    if (run(&k, &probe, &err) < 0) {
+        log_error("%s", err.msg);
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}
