@@ -47,7 +47,7 @@ reread(struct manager *m, int64_t sid, struct session *s, struct err *err)
 static int
 attempt(struct manager *m, const struct session *s, struct job *j, struct err *err)
 {
-    struct runtime_ref ref = {s->handle, s->kernel_session};
+    struct runtime_ref ref = {.handle = s->handle, .kernel_session = s->kernel_session};
     struct sandbox *sb = NULL;
 
     if (manager_backend(m, s->backend, &sb, err) < 0)

@@ -9,6 +9,7 @@
 #include "store/db.h"
 #include "workspace/place.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -156,6 +157,9 @@ int runtime_settle_quarantined(struct manager *m, const char *owner, const char 
  * On failure ret_uncertain is set when made->handle may be alive and must be quarantined. */
 int runtime_start(struct manager *m, const struct session *s, struct runtime_made *made,
                   bool *ret_uncertain, struct err *err);
+/* The runtime of a session as code is sent to it. dir is for the path that *ret may point to. */
+int runtime_ref_of(struct manager *m, const struct session *s, char dir[PATH_MAX],
+                   struct runtime_ref *ret, struct err *err);
 /* A new runtime for a session without one; the caller has its turn. *s is read anew. */
 int runtime_make(struct manager *m, struct session *s, struct wait *w, struct err *err);
 /* Its runtime is lost or given up: ended, dropped; `lost` as in runtime_drop_args. *s is read anew.
@@ -164,8 +168,8 @@ int runtime_replace_begin(struct manager *m, struct session *s, int lost, struct
 
 /* pool.c */
 /* A kernel of the pool for a session's row in state starting, which names it from then on. 1 *ret
- * is to be bound, 0 there is none, -1. */
-int pool_claim(struct manager *m, const struct session *s, struct runtime_made *ret,
+ * is to be bound, or (unbound) is by the first code that is sent to it; 0 there is none, -1. */
+int pool_claim(struct manager *m, const struct session *s, bool unbound, struct runtime_made *ret,
                struct err *err);
 /* Ends those of the pool that died, grew old, are of another kind or too many. */
 void pool_check(struct manager *m, struct deadline d, struct sweep_report *r);

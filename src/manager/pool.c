@@ -30,7 +30,8 @@ kind(struct manager *m)
 }
 
 int
-pool_claim(struct manager *m, const struct session *s, struct runtime_made *ret, struct err *err)
+pool_claim(struct manager *m, const struct session *s, bool unbound, struct runtime_made *ret,
+           struct err *err)
 {
     struct pool_kind k = kind(m);
     struct db_now now = manager_now(m);
@@ -39,7 +40,7 @@ pool_claim(struct manager *m, const struct session *s, struct runtime_made *ret,
 
     if (m->o.pool_size <= 0 || strcmp(s->backend, k.backend) != 0)
         return 0;
-    r = pool_store_claim(m->db, &k, s->sid, s->generation, &now, &row, err);
+    r = pool_store_claim(m->db, &k, s->sid, s->generation, unbound, &now, &row, err);
     if (r > 0) {
         memcpy(ret->handle, row.handle, sizeof row.handle);
         memcpy(ret->kernel_session, row.kernel_session, sizeof row.kernel_session);

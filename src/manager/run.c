@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/utf8.h"
 #include "store/execution_store.h"
+#include "store/runtime_store.h"
 
 #define ASKED_EVERY_MS 150
 /* Beyond the code's own deadline: two interrupts and the kill (5 s), answer out (5 s), the end of
@@ -111,13 +112,27 @@ attempt(struct run *r, struct execution_result *res, struct err *err)
 {
     const struct exec_hooks hooks = {
         .ctx = r, .event = on_event, .tick = on_tick, .extra_fd = on_extra_fd};
-    struct runtime_ref ref = {r->s.handle, r->s.kernel_session};
+    char dir[PATH_MAX];
+    struct runtime_ref ref;
     struct sandbox *sb = NULL;
 
-    if (manager_backend(r->m, r->s.backend, &sb, err) < 0)
+    if (manager_backend(r->m, r->s.backend, &sb, err) < 0 ||
+        runtime_ref_of(r->m, &r->s, dir, &ref, err) < 0)
         return -1;
     manager_promise(r->m, r->req->timeout_ms + RUN_GRACE_MS + r->m->o.sandbox.http_timeout_ms * 2);
-    return sb->ops->exec(sb, &ref, r->req, &hooks, res, err);
+    if (sb->ops->exec(sb, &ref, r->req, &hooks, res, err) < 0)
+        return -1;
+    r->bound = ref.dir != NULL;
+    return 0;
+}
+
+/* Shall the code that was not sent go to another runtime? One of the pool that fails before it was
+ * of any use is worth no more than one that is gone. */
+static bool
+needs_another(const struct run *r, const struct err *err)
+{
+    return (err->slug && strcmp(err->slug, "runtime_gone") == 0) ||
+           (r->s.unbound && (err->code == ERR_TIMEOUT || err->code == ERR_INTERNAL));
 }
 
 /* Nothing was sent, but there is a row: it ends with a reason like any other. */
@@ -154,10 +169,11 @@ send_code(struct run *r, struct execution_result *res)
 
     if (attempt(r, res, &err) == 0)
         return;
-    if (err.slug && strcmp(err.slug, "runtime_gone") == 0) {
-        log_info("the runtime of the session was lost; it gets another");
+    if (needs_another(r, &err)) {
+        log_info("the runtime of the session was lost; it gets another: %s", err.msg);
         err = (struct err)ERR_INIT;
-        if (runtime_replace_begin(r->m, &r->s, 1, &err) == 0 &&
+        /* Nothing had run in one that was not bound: no state is lost. */
+        if (runtime_replace_begin(r->m, &r->s, r->s.unbound ? 0 : 1, &err) == 0 &&
             runtime_make(r->m, &r->s, &w, &err) == 0 && attempt(r, res, &err) == 0)
             return;
     }
@@ -239,7 +255,7 @@ record(struct run *r, struct exec_outcome *out)
  * long transaction, a full disk) is waited for; after that whoever meets the session finds a run
  * without a holder and calls it aborted. */
 static int
-record_end(struct run *r, bool take_state_lost, struct session *after, struct err *err)
+record_end(struct run *r, unsigned flags, struct session *after, struct err *err)
 {
     struct deadline d = DEADLINE_NEVER;
 
@@ -248,7 +264,7 @@ record_end(struct run *r, bool take_state_lost, struct session *after, struct er
         int n;
 
         *err = (struct err)ERR_INIT;
-        n = execution_store_finish(r->m->db, &r->row, take_state_lost, &now, after, err);
+        n = execution_store_finish(r->m->db, &r->row, flags, &now, after, err);
         if (n >= 0 || err->code != ERR_UNAVAILABLE || deadline_passed(d))
             return n;
         if (first) {
@@ -286,7 +302,8 @@ run_code(struct run *r, struct exec_outcome *out)
     foresee(r, out, tell, &now);
     record(r, out);
     /* What this very run lost is told with the next answer, which begins anew. */
-    n = record_end(r, !lost, &after, &err);
+    n = record_end(r, (lost ? 0U : FINISH_TELLS_LOST) | (r->bound ? FINISH_BOUND : 0U), &after,
+                   &err);
     if (n < 0)
         log_error("the end of execution %s is not recorded: %s", r->row.eid, err.msg);
     else if (n == 0)

@@ -20,6 +20,7 @@ struct run {
     struct turn turn;
     struct capture capture;
     struct execution row;
+    bool bound; /* the runtime was told its directory ahead of the code */
     bool announced;
     struct spool_writer *spool; /* NULL: could not be made; the run goes on without */
     int64_t seq;                /* of the last event */

@@ -120,7 +120,7 @@ static int
 bind_workspace(struct manager *m, struct sandbox *sb, const struct session *s,
                const struct runtime_made *made, struct deadline d, struct err *err)
 {
-    struct runtime_ref ref = {made->handle, made->kernel_session};
+    struct runtime_ref ref = {.handle = made->handle, .kernel_session = made->kernel_session};
     char dir[PATH_MAX];
 
     if (sb->files != FILES_IN_WORKSPACE)
@@ -132,21 +132,67 @@ bind_workspace(struct manager *m, struct sandbox *sb, const struct session *s,
     return sb->ops->bind(sb, &ref, dir, d, err);
 }
 
-/* One of the pool, bound. 1 done, 0 none that works, all ended that were tried; -1. */
+/* A kernel that is told its directory through a channel need not be at once: it goes out by the
+ * channel of the first code, ahead of it, and an open from the pool makes none. */
+static bool
+binds_later(const struct manager *m, const struct sandbox *sb)
+{
+    return sb->files == FILES_IN_WORKSPACE && !m->place.keeper;
+}
+
+/* How long one of the pool may take to answer: one that hangs must leave time for a start. */
+static int64_t
+pool_answer_ms(const struct manager *m)
+{
+    return m->o.start_timeout_ms / 6;
+}
+
+/* One of the pool for this session: bound, or known to be there. */
+static int
+make_ready(struct manager *m, struct sandbox *sb, const struct session *s,
+           const struct runtime_made *made, struct deadline d, struct err *err)
+{
+    enum alive alive = ALIVE_UNKNOWN;
+
+    if (!binds_later(m, sb))
+        return bind_workspace(m, sb, s, made, d, err);
+    if (sb->ops->alive(sb, made->handle, d, &alive, err) < 0)
+        return -1;
+    if (alive == ALIVE_NO)
+        return err_slug(err, ERR_CONFLICT, "runtime_gone", "the gateway does not know it any more");
+    if (alive == ALIVE_UNKNOWN)
+        return err_slug(err, ERR_UNAVAILABLE, "gateway_unavailable", "the gateway does not answer");
+    return 0;
+}
+
+int
+runtime_ref_of(struct manager *m, const struct session *s, char dir[PATH_MAX],
+               struct runtime_ref *ret, struct err *err)
+{
+    *ret = (struct runtime_ref){.handle = s->handle, .kernel_session = s->kernel_session};
+    if (!s->unbound)
+        return 0;
+    if (workspace_dir(m->place.dir, s->workspace_id, dir, PATH_MAX) < 0)
+        return err_set(err, ERR_INTERNAL, "the workspaces' path is too long");
+    ret->dir = dir;
+    ret->dir_ms = pool_answer_ms(m);
+    return 0;
+}
+
+/* One of the pool. 1 done, 0 none that works, all ended that were tried; -1. */
 static int
 from_pool(struct manager *m, struct sandbox *sb, const struct session *s, struct runtime_made *made,
           struct deadline all, bool *ret_uncertain, struct err *err)
 {
     for (int i = 0; i < POOL_TRIES; i++) {
-        /* One that hangs must leave time for a start. */
-        struct deadline d = deadline_min(all, deadline_in(m->o.start_timeout_ms / 6));
+        struct deadline d = deadline_min(all, deadline_in(pool_answer_ms(m)));
         struct err why = ERR_INIT;
-        int r = pool_claim(m, s, made, err);
+        int r = pool_claim(m, s, binds_later(m, sb), made, err);
         bool dead;
 
         if (r <= 0)
             return r;
-        if (bind_workspace(m, sb, s, made, d, &why) == 0)
+        if (make_ready(m, sb, s, made, d, &why) == 0)
             return 1;
         log_warning("pooled kernel %s is of no use: %s", made->handle, why.msg);
         dead = why.code == ERR_TIMEOUT || (why.slug && strcmp(why.slug, "runtime_gone") == 0);
@@ -297,7 +343,7 @@ runtime_make(struct manager *m, struct session *s, struct wait *w, struct err *e
 static bool
 let_go(struct manager *m, const struct session *s)
 {
-    struct runtime_ref ref = {s->handle, s->kernel_session};
+    struct runtime_ref ref = {.handle = s->handle, .kernel_session = s->kernel_session};
     struct err err = ERR_INIT;
     struct sandbox *sb = NULL;
 

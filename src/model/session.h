@@ -47,7 +47,8 @@ struct session {
     char backend[16];
     char handle[HANDLE_MAX + 1];         /* kernel id; "" when cold */
     char kernel_session[HANDLE_MAX + 1]; /* the kernel process's own session id */
-    int64_t generation;                  /* moves with every runtime */
+    bool unbound;       /* a kernel of the pool that does not know the session's directory yet */
+    int64_t generation; /* moves with every runtime */
     int64_t ttl_ms;
     int64_t created_at, last_work_at; /* wall ms */
     int64_t last_work_boot_ms;        /* CLOCK_BOOTTIME, together with boot_id */

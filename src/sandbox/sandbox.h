@@ -39,6 +39,10 @@ struct sandbox;
 struct runtime_ref {
     const char *handle;         /* kernel id, sandbox id */
     const char *kernel_session; /* what holds its state, to notice a silent restart */
+    /* Not NULL: it has not been told its directory yet, which this is; exec does that first, as
+     * bind does, within dir_ms. */
+    const char *dir;
+    int64_t dir_ms;
 };
 
 /* What a new runtime is. */

@@ -148,7 +148,7 @@ execution_store_begin(struct db *db, const struct execution_begin_args *a,
 
 struct finish {
     const struct execution *row;
-    bool take_state_lost;
+    unsigned flags;
     const struct db_now *now;
     bool had_session;
     struct session session;
@@ -193,20 +193,26 @@ finish_tx(struct db *db, void *ctx, struct err *err)
         return r;
     if (release(db, f->row->eid, sid, f->now, err) < 0)
         return -1;
+    if ((f->flags & FINISH_BOUND) != 0 &&
+        sql_run(db, err,
+                "UPDATE runtimes SET unbound = 0 WHERE sid = ?1"
+                " AND generation = (SELECT generation FROM sessions WHERE sid = ?1)",
+                "i", sid) < 0)
+        return -1;
     r = session_store_by_sid(db, sid, &f->session, err);
     if (r <= 0)
         return r;
     f->had_session = true;
-    if (f->take_state_lost && session_store_take_state_lost(db, sid, err) < 0)
+    if ((f->flags & FINISH_TELLS_LOST) != 0 && session_store_take_state_lost(db, sid, err) < 0)
         return -1;
     return 1;
 }
 
 int
-execution_store_finish(struct db *db, const struct execution *row, bool take_state_lost,
+execution_store_finish(struct db *db, const struct execution *row, unsigned flags,
                        const struct db_now *now, struct session *ret_session, struct err *err)
 {
-    struct finish f = {.row = row, .take_state_lost = take_state_lost, .now = now};
+    struct finish f = {.row = row, .flags = flags, .now = now};
     int r = sql_tx(db, finish_tx, &f, err);
 
     if (r > 0 && ret_session)

@@ -63,10 +63,12 @@ int execution_store_seen(struct db *db, const char *request_id, const char *owne
 /* Ends a running one: ended_at, duration_ms, ok, reason, bytes, error_name, truncated,
  * runtime_invalidated from *row. The session, if its busy_execution is this: busy columns cleared,
  * touched, state busy -> ready (a live runtime of its generation exists) or cold; closing stays;
- * state_lost is reported in session->state_lost and cleared if take_state_lost. *ret_session (may
+ * state_lost is reported in session->state_lost and cleared with FINISH_TELLS_LOST; with
+ * FINISH_BOUND the session's runtime has been told its directory. *ret_session (may
  * be NULL) is filled as it stands then. 1, or 0 when the row had ended already (somebody recorded
  * it aborted) or the session is gone: then *ret_session is left alone. */
-int execution_store_finish(struct db *db, const struct execution *row, bool take_state_lost,
+enum execution_finish { FINISH_TELLS_LOST = 1, FINISH_BOUND = 2 };
+int execution_store_finish(struct db *db, const struct execution *row, unsigned flags,
                            const struct db_now *now, struct session *ret_session, struct err *err);
 
 /* The holder died: reason aborted, ended_at now, duration since started_at; the session's busy

@@ -35,6 +35,7 @@ pool_store_put(struct db *db, const struct pool_kind *k, int64_t size, const cha
 struct claim {
     const struct pool_kind *k;
     int64_t sid, generation;
+    bool unbound;
     const struct db_now *now;
     struct pool_row row;
 };
@@ -75,16 +76,18 @@ claim_tx(struct db *db, void *ctx, struct err *err)
         r = take_oldest(db, c, err);
     if (r <= 0)
         return r;
-    r = sql_run(db, err, "UPDATE runtimes SET handle = ?2, kernel_session = ?3 WHERE rid = ?1",
-                "itt", rid, c->row.handle, c->row.kernel_session);
+    r = sql_run(db, err,
+                "UPDATE runtimes SET handle = ?2, kernel_session = ?3, unbound = ?4"
+                " WHERE rid = ?1",
+                "ittd", rid, c->row.handle, c->row.kernel_session, c->unbound);
     return r < 0 ? -1 : 1;
 }
 
 int
 pool_store_claim(struct db *db, const struct pool_kind *k, int64_t sid, int64_t generation,
-                 const struct db_now *now, struct pool_row *ret, struct err *err)
+                 bool unbound, const struct db_now *now, struct pool_row *ret, struct err *err)
 {
-    struct claim c = {.k = k, .sid = sid, .generation = generation, .now = now};
+    struct claim c = {.k = k, .sid = sid, .generation = generation, .unbound = unbound, .now = now};
     int r = sql_tx(db, claim_tx, &c, err);
 
     if (r > 0)

@@ -42,7 +42,7 @@ int pool_store_put(struct db *db, const struct pool_kind *k, int64_t size, const
  * noted there. 1 and handle, kernel_session and backend filled; 0: none is fit, or fenced (see
  * runtime_store.h). */
 int pool_store_claim(struct db *db, const struct pool_kind *k, int64_t sid, int64_t generation,
-                     const struct db_now *now, struct pool_row *ret, struct err *err);
+                     bool unbound, const struct db_now *now, struct pool_row *ret, struct err *err);
 
 /* All, the oldest first, at most max. The count, or -1. */
 int pool_store_list(struct db *db, const struct pool_kind *k, const struct db_now *now,

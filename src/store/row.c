@@ -58,6 +58,7 @@ row_session(sqlite3_stmt *s, struct session *ret)
     ret->labels = xstrdup(labels ? labels : "{}");
     ret->state_lost = sqlite3_column_int(s, 19) != 0;
     ret->files_kept = sqlite3_column_int(s, 20) != 0;
+    ret->unbound = sqlite3_column_int(s, 21) != 0;
 }
 
 void

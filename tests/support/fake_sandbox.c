@@ -214,6 +214,8 @@ fake_exec(struct sandbox *sb, const struct runtime_ref *rt, const struct executi
 
     if (strikes(&f->w->gone_execs) || !lives(f->dir, rt->handle))
         return err_slug(err, ERR_CONFLICT, "runtime_gone", "gone");
+    if (rt->dir && fake_bind(sb, rt, rt->dir, deadline_in(rt->dir_ms), err) < 0)
+        return -1;
     if (strikes(&f->w->fail_execs))
         return err_slug(err, ERR_UNAVAILABLE, "gateway_unavailable", "told to fail");
     atomic_fetch_add(&f->w->execs, 1);
@@ -255,8 +257,8 @@ static int
 fake_alive(struct sandbox *sb, const char *handle, struct deadline d, enum alive *ret,
            struct err *err)
 {
-    (void)d;
     (void)err;
+    (void)poll(NULL, 0, deadline_poll_ms(d, atomic_load(&((struct fake *)sb)->w->alive_ms)));
     *ret = lives(((struct fake *)sb)->dir, handle) ? ALIVE_YES : ALIVE_NO;
     return 0;
 }

@@ -20,8 +20,8 @@ struct fake_world {
     atomic_int running, most_running;
     /* what goes wrong: that many times; -1 always */
     atomic_int fail_opens, uncertain_opens, fail_binds, fail_closes, gone_execs, fail_execs;
-    atomic_int open_ms, bind_ms; /* how long a start takes, and a bind */
-    atomic_int order_n;          /* "print N" as they came */
+    atomic_int open_ms, bind_ms, alive_ms; /* how long a start takes, a bind, and a look */
+    atomic_int order_n;                    /* "print N" as they came */
     atomic_int order[64];
 };
 

@@ -70,7 +70,7 @@ run_once(struct hammer *h, const struct session *s, int round)
         return how == EXECUTION_BEGIN_DUPLICATE ? 0 : failed("begin: an odd outcome", &err);
     row.reason = REASON_COMPLETED;
     row.ended_at = h->now.wall_ms;
-    if (execution_store_finish(h->db, &row, true, &h->now, NULL, &err) != 1)
+    if (execution_store_finish(h->db, &row, FINISH_TELLS_LOST, &h->now, NULL, &err) != 1)
         return failed("finish", &err);
     h->left--;
     return 0;

@@ -26,7 +26,7 @@ end(struct store_fixture *f, struct execution *row, enum exec_reason reason)
 {
     row->reason = reason;
     row->ended_at = f->now.wall_ms;
-    assert_int_equal(execution_store_finish(f->db, row, true, &f->now, NULL, NULL), 1);
+    assert_int_equal(execution_store_finish(f->db, row, FINISH_TELLS_LOST, &f->now, NULL, NULL), 1);
 }
 
 static void
@@ -62,11 +62,11 @@ t_one_at_a_time_and_once(void **state)
     row.bytes_stdout = INT64_C(5000000000);
     row.truncated = true;
     (void)snprintf(row.error_name, sizeof(row.error_name), "ValueError");
-    assert_int_equal(execution_store_finish(f->db, &row, true, &f->now, &s, NULL), 1);
+    assert_int_equal(execution_store_finish(f->db, &row, FINISH_TELLS_LOST, &f->now, &s, NULL), 1);
     assert_int_equal(s.state, SESSION_READY);
     assert_true(s.last_work_boot_ms == f->now.boot_ms && !s.busy_execution[0]);
     session_done(&s);
-    assert_int_equal(execution_store_finish(f->db, &row, true, &f->now, &s, NULL), 0);
+    assert_int_equal(execution_store_finish(f->db, &row, FINISH_TELLS_LOST, &f->now, &s, NULL), 0);
     assert_int_equal(execution_store_get(f->db, "o", row.eid, &seen, NULL), 1);
     assert_int_equal(seen.reason, REASON_EXCEPTION);
     assert_true(seen.bytes_stdout == INT64_C(5000000000) && seen.truncated && !seen.ok);
@@ -160,7 +160,7 @@ t_ends_in_other_states(void **state)
     assert_string_equal(store_fixture_state(f, sid), "busy");
     row.reason = REASON_KERNEL_DIED;
     row.ended_at = f->now.wall_ms;
-    assert_int_equal(execution_store_finish(f->db, &row, true, &f->now, &s, NULL), 1);
+    assert_int_equal(execution_store_finish(f->db, &row, FINISH_TELLS_LOST, &f->now, &s, NULL), 1);
     assert_true(s.state == SESSION_COLD && s.state_lost);
     session_done(&s);
     assert_int_equal(session_store_take_state_lost(f->db, sid, NULL), 0);
@@ -179,7 +179,8 @@ t_ends_in_other_states(void **state)
     /* Whoever comes late changes nothing. */
     row.reason = REASON_COMPLETED;
     row.ended_at = f->now.wall_ms;
-    assert_int_equal(execution_store_finish(f->db, &row, true, &f->now, NULL, NULL), 0);
+    assert_int_equal(execution_store_finish(f->db, &row, FINISH_TELLS_LOST, &f->now, NULL, NULL),
+                     0);
 }
 
 static void

@@ -227,26 +227,112 @@ claimed(struct fixture *x)
 }
 
 static void
-test_killed_between_claim_and_bind(void **state)
+test_killed_after_the_claim(void **state)
 {
     struct child c;
     bool created = false;
 
     (void)state;
-    fixture_restart_with(&f, "pool=1");
+    fixture_restart_with(&f, "pool=1 start=60000");
     assert_int_equal(refill(), 1);
-    atomic_store(&f.world->bind_ms, 5000);
+    atomic_store(&f.world->alive_ms, 5000);
     c = fixture_spawn(&f, "open", "k", NULL);
     assert_true(fixture_until(claimed, &f));
     (void)kill(c.pid, SIGKILL);
     assert_int_equal(fixture_wait(&c, NULL, 0), 1000 + SIGKILL);
-    atomic_store(&f.world->bind_ms, 0);
+    atomic_store(&f.world->alive_ms, 0);
     assert_int_equal(sweep().opening_undone, 1);
     assert_int_equal(fake_count(f.kernels), 0);
     assert_int_equal(fixture_sql(&f, "SELECT count(*) FROM v_runtimes"), 0);
     assert_null(fixture_open(&f, f.m, "k", NULL, &created));
     assert_true(created);
     assert_int_equal(fake_count(f.kernels), 1);
+}
+
+static int64_t
+unbound(void)
+{
+    return fixture_sql(&f, "SELECT count(*) FROM runtimes WHERE unbound");
+}
+
+static void
+test_the_first_code_binds(void **state)
+{
+    (void)state;
+    fixture_restart_with(&f, "pool=1");
+    assert_int_equal(refill(), 1);
+    assert_null(fixture_open(&f, f.m, "a", NULL, NULL));
+    assert_int_equal(atomic_load(&f.world->binds), 0);
+    assert_int_equal(unbound(), 1);
+    assert_null(fixture_exec(&f, f.m, "a", "print 1", NULL));
+    assert_int_equal(atomic_load(&f.world->binds), 1);
+    assert_int_equal(unbound(), 0);
+    assert_null(fixture_exec(&f, f.m, "a", "print 2", NULL));
+    assert_int_equal(atomic_load(&f.world->binds), 1);
+    /* one that is started for its session is bound with the open */
+    assert_null(fixture_open(&f, f.m, "b", NULL, NULL));
+    assert_int_equal(atomic_load(&f.world->binds), 2);
+    assert_int_equal(unbound(), 0);
+}
+
+static bool
+binding(struct fixture *x)
+{
+    return atomic_load(&x->world->binds) == 1;
+}
+
+/* Whoever is killed while it binds leaves it to be done once more. */
+static void
+test_killed_while_the_first_code_binds(void **state)
+{
+    struct exec_outcome o;
+    struct child c;
+
+    (void)state;
+    fixture_restart_with(&f, "pool=1 start=60000");
+    assert_int_equal(refill(), 1);
+    assert_null(fixture_open(&f, f.m, "a", NULL, NULL));
+    atomic_store(&f.world->bind_ms, 5000);
+    c = fixture_spawn(&f, "exec", "a", "print 1");
+    assert_true(fixture_until(binding, &f));
+    (void)kill(c.pid, SIGKILL);
+    assert_int_equal(fixture_wait(&c, NULL, 0), 1000 + SIGKILL);
+    atomic_store(&f.world->bind_ms, 0);
+    assert_int_equal(unbound(), 1);
+    assert_null(fixture_exec(&f, f.m, "a", "print 2", &o));
+    assert_false(o.session.state_lost);
+    exec_outcome_done(&o);
+    assert_int_equal(atomic_load(&f.world->binds), 2);
+    assert_int_equal(atomic_load(&f.world->opens), 1);
+    assert_int_equal(atomic_load(&f.world->execs), 1);
+    assert_int_equal(unbound(), 0);
+}
+
+/* Another takes its place, and no state is said to be lost: there was none. */
+static void
+test_one_that_hangs_or_dies_before_its_first_code(void **state)
+{
+    struct exec_outcome o;
+
+    (void)state;
+    fixture_restart_with(&f, "pool=1 start=1200");
+    assert_int_equal(refill(), 1);
+    assert_null(fixture_open(&f, f.m, "a", NULL, NULL));
+    atomic_store(&f.world->bind_ms, 400); /* too long for one of the pool, not for a start */
+    assert_null(fixture_exec(&f, f.m, "a", "print 1", &o));
+    assert_int_equal(o.row.reason, REASON_COMPLETED);
+    assert_false(o.session.state_lost);
+    exec_outcome_done(&o);
+    atomic_store(&f.world->bind_ms, 0);
+    assert_int_equal(refill(), 1);
+    assert_null(fixture_open(&f, f.m, "b", NULL, NULL));
+    atomic_store(&f.world->gone_execs, 1);
+    assert_null(fixture_exec(&f, f.m, "b", "print 1", &o));
+    assert_int_equal(o.row.reason, REASON_COMPLETED);
+    assert_false(o.session.state_lost);
+    exec_outcome_done(&o);
+    assert_int_equal(fake_count(f.kernels), 2);
+    assert_int_equal(fixture_sql(&f, "SELECT count(*) FROM runtimes"), 2);
 }
 
 int
@@ -260,7 +346,10 @@ main(void)
         T(test_dead_ones_fall_back),
         T(test_the_sweep_replaces_dead_and_old_ones),
         T(test_one_start_at_a_time_and_pauses_after_a_failure),
-        T(test_killed_between_claim_and_bind),
+        T(test_killed_after_the_claim),
+        T(test_the_first_code_binds),
+        T(test_killed_while_the_first_code_binds),
+        T(test_one_that_hangs_or_dies_before_its_first_code),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

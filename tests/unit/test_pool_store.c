@@ -20,7 +20,7 @@ put(struct store_fixture *f, const char *handle)
 static int
 claim(struct store_fixture *f, int64_t sid, int64_t generation, struct pool_row *ret)
 {
-    return pool_store_claim(f->db, &kind, sid, generation, &f->now, ret, NULL);
+    return pool_store_claim(f->db, &kind, sid, generation, false, &f->now, ret, NULL);
 }
 
 static void
@@ -73,9 +73,9 @@ t_only_fit_ones_are_claimed(void **state)
 
     assert_int_equal(put(f, "k1"), 1);
     assert_int_equal(store_fixture_open(f, "o", "a", &sid), SESSION_OPEN_NEW);
-    assert_int_equal(pool_store_claim(f->db, &other, sid, 1, &f->now, &row, NULL), 0);
+    assert_int_equal(pool_store_claim(f->db, &other, sid, 1, false, &f->now, &row, NULL), 0);
     later.boot_id = "another-boot";
-    assert_int_equal(pool_store_claim(f->db, &kind, sid, 1, &later, &row, NULL), 0);
+    assert_int_equal(pool_store_claim(f->db, &kind, sid, 1, false, &later, &row, NULL), 0);
     store_fixture_pass(f, AGE_MS - 1);
     assert_int_equal(pool_store_list(f->db, &kind, &f->now, rows, 4, NULL), 1);
     assert_true(rows[0].fit);

@@ -453,7 +453,8 @@ t_counts(void **state)
     assert_int_equal(c.executions_by_reason[REASON_NONE], 1);
     row.reason = REASON_OOM;
     row.ended_at = f->now.wall_ms;
-    assert_int_equal(execution_store_finish(f->db, &row, true, &f->now, NULL, NULL), 1);
+    assert_int_equal(execution_store_finish(f->db, &row, FINISH_TELLS_LOST, &f->now, NULL, NULL),
+                     1);
     assert_int_equal(execution_store_prune(f->db, f->now.wall_ms + 1, 10, NULL), 1);
     assert_int_equal(session_store_counts(f->db, &c, NULL), 0);
     assert_int_equal(c.executions_by_reason[REASON_NONE], 0);

@@ -56,7 +56,7 @@ end(void **state)
 static int
 get(struct file_info *info)
 {
-    struct runtime_ref rt = {t.made.handle, t.made.kernel_session};
+    struct runtime_ref rt = {.handle = t.made.handle, .kernel_session = t.made.kernel_session};
 
     return t.sb->ops->get_file(t.sb, &rt, "f", 1, 1000, fd, info, deadline_in(10000), &t.err);
 }
@@ -189,7 +189,7 @@ test_put(void **state)
     (void)state;
     begin(OK("") "," OK("") "," OK("1 f 7 5 1 2") "," OK("") "," OK("") "," OK("0 f 7 4 1 2"));
     assert_int_equal(write(fd, "hello", 5), 5);
-    rt = (struct runtime_ref){t.made.handle, t.made.kernel_session};
+    rt = (struct runtime_ref){.handle = t.made.handle, .kernel_session = t.made.kernel_session};
     p.fd = fd;
     if (t.sb->ops->put_file(t.sb, &rt, &p, &created, &info, deadline_in(10000), &t.err) < 0)
         fail_msg("put: %s", t.err.msg);
@@ -217,7 +217,7 @@ begin_list(const char *lines)
 static int
 list(const char *folder, const char *glob, size_t max, struct file_list *ret)
 {
-    struct runtime_ref rt = {t.made.handle, t.made.kernel_session};
+    struct runtime_ref rt = {.handle = t.made.handle, .kernel_session = t.made.kernel_session};
     struct file_query q = {.folder = folder,
                            .folder_len = strlen(folder),
                            .glob = glob,

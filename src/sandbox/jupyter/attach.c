@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "sandbox/jupyter/silent.h"
 
 /*
  * Before code is sent on a new channel the kernel says who it is: a gateway restarts a dead kernel
  * under the same id without telling those who come later, and code must not run in a kernel that
- * has lost its state without anybody noticing.
+ * has lost its state without anybody noticing.  One that is still to be told its directory is told
+ * that instead: its answer says who it is as well.
  */
 
 #define ASK_AGAIN_MS 3000    /* a request sent while the kernel starts may be lost */
@@ -23,6 +25,7 @@ struct attach {
     struct jupyter *j;
     const struct runtime_ref *rt;
     struct channel *ch;
+    const char *code; /* tells it its directory, in place of the question; NULL: it has one */
     int64_t asked_ms;
     int64_t looked_ms;
     int unreached;
@@ -92,14 +95,17 @@ step(struct attach *a, struct err *err)
     if (a->ch->restarted)
         return gone(a, "its process was restarted", err);
     if (a->ch->info_replied) {
-        if (expected == NULL || expected[0] == '\0' || strcmp(expected, a->ch->kernel_session) == 0)
-            return 1;
-        return gone(a, "its process is another one than before", err);
+        if (expected != NULL && expected[0] != '\0' && strcmp(expected, a->ch->kernel_session) != 0)
+            return gone(a, "its process is another one than before", err);
+        if (a->ch->refused[0] != '\0')
+            return err_set(err, ERR_INTERNAL, "kernel %s: its directory was not set: %s",
+                           a->rt->handle, a->ch->refused);
+        return 1;
     }
     if (ws_state(a->ch->ws) == WS_OPEN && !ws_sending(a->ch->ws) &&
         (a->asked_ms == 0 || now - a->asked_ms >= ASK_AGAIN_MS)) {
         a->asked_ms = now;
-        if (channel_ask(a->ch, err) < 0)
+        if ((a->code ? channel_tell(a->ch, a->code, err) : channel_ask(a->ch, err)) < 0)
             return -1;
     }
     look_after(a);
@@ -127,6 +133,7 @@ jupyter_attach(struct jupyter *j, const struct runtime_ref *rt, const struct exe
 {
     struct attach a = {.j = j, .rt = rt};
     size_t max = (size_t)j->o.max_output_bytes + MESSAGE_SLACK;
+    _cleanup_buf_ struct buf code = BUF_INIT(0);
     int rc;
 
     gateway_cancel(j->gateway);
@@ -137,8 +144,17 @@ jupyter_attach(struct jupyter *j, const struct runtime_ref *rt, const struct exe
         *ret = NULL;
         return gone(&a, "its process is another one than before", err);
     }
-    if (*ret != NULL)
+    if (*ret != NULL && rt->dir == NULL)
         return 0;
+    if (rt->dir != NULL) {
+        /* Whoever is to be told its directory has no channel yet, or one that failed at that. */
+        channel_free(*ret);
+        *ret = NULL;
+        d = deadline_min(d, deadline_in(rt->dir_ms));
+        if (jupyter_directory_code(rt->dir, &code, err) < 0)
+            return -1;
+        a.code = buf_str(&code);
+    }
     if (channel_new(j->gateway, j->pool, rt->handle, max, &a.ch, err) < 0)
         return -1;
     rc = connect_and_check(&a, hooks, d, err);

@@ -13,16 +13,23 @@
 
 #define DIR_MAX 4096
 
+int
+jupyter_directory_code(const char *dir, struct buf *ret, struct err *err)
+{
+    buf_init(ret, 4 * DIR_MAX + 64);
+    (void)buf_puts(ret, "__import__('os').chdir(");
+    agent_bytes(ret, dir, strlen(dir));
+    (void)buf_puts(ret, ")");
+    return buf_check(ret, "the path of a working directory", err);
+}
+
 static int
 change_directory(struct jupyter *j, struct channel *c, const char *dir, struct deadline d,
                  struct err *err)
 {
-    _cleanup_buf_ struct buf code = BUF_INIT(4 * DIR_MAX + 64);
+    _cleanup_buf_ struct buf code = BUF_INIT(0);
 
-    (void)buf_puts(&code, "__import__('os').chdir(");
-    agent_bytes(&code, dir, strlen(dir));
-    (void)buf_puts(&code, ")");
-    if (buf_check(&code, "the path of a working directory", err) < 0)
+    if (jupyter_directory_code(dir, &code, err) < 0)
         return -1;
     return jupyter_silent(j, c, buf_str(&code), d, err);
 }

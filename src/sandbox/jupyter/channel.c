@@ -48,18 +48,35 @@ note_status(struct channel *c, const struct kmsg *m)
         c->restarted = true;
 }
 
+/* What answers a request of ours for who it is: its reply, or "busy" as the kernel begins with it.
+ * Of an execution only the reply will do. */
+static bool
+is_answer(const struct channel *c, const struct kmsg *m)
+{
+    if (c->told)
+        return m->head.type == KMSG_EXECUTE_REPLY;
+    return m->head.type == KMSG_KERNEL_INFO_REPLY || m->head.type == KMSG_STATUS;
+}
+
 static void
-note_info(struct channel *c, const struct kmsg *m)
+note_answer(struct channel *c, const struct kmsg *m)
 {
     bool asked = c->info_id[0] != '\0' && kmsg_is_for(&m->head, c->info_id);
     bool before = c->info_id_before[0] != '\0' && kmsg_is_for(&m->head, c->info_id_before);
+    const char *status, *what;
 
-    if (!asked && !before)
+    if (!is_answer(c, m) || (!asked && !before))
         return;
     if (c->kernel_session[0] != '\0' && strcmp(c->kernel_session, m->head.session) != 0)
         c->restarted = true;
     (void)snprintf(c->kernel_session, sizeof c->kernel_session, "%s", m->head.session);
     c->info_replied = true;
+    if (!c->told)
+        return;
+    status = json_cstring(json_member(m->content, "status"));
+    what = json_cstring(json_member(m->content, "evalue"));
+    if (status == NULL || strcmp(status, "ok") != 0)
+        (void)snprintf(c->refused, sizeof c->refused, "%s", what != NULL ? what : "it was not run");
 }
 
 static void
@@ -69,9 +86,8 @@ on_message(void *ctx, const struct kmsg *m)
 
     if (m->head.type == KMSG_STATUS)
         note_status(c, m);
-    else if (m->head.type == KMSG_KERNEL_INFO_REPLY)
-        note_info(c, m);
-    else if (strcmp(m->head.type_name, "execute_input") == 0 && !is_ours(c, &m->head))
+    note_answer(c, m);
+    if (strcmp(m->head.type_name, "execute_input") == 0 && !is_ours(c, &m->head))
         c->foreign = true;
     if (is_ours(c, &m->head))
         c->sink->message(c->sink->ctx, m);
@@ -151,7 +167,23 @@ channel_ask(struct channel *c, struct err *err)
 
     memcpy(c->info_id_before, c->info_id, sizeof c->info_id);
     c->info_replied = false;
+    c->told = false;
     if (kmsg_kernel_info_request(&out, c->session, c->info_id, err) < 0)
+        return -1;
+    return ws_send(c->ws, buf_str(&out), out.len, err);
+}
+
+int
+channel_tell(struct channel *c, const char *code, struct err *err)
+{
+    const struct kmsg_execute x = {.code = code, .code_len = strlen(code), .silent = true};
+    _cleanup_buf_ struct buf out = BUF_INIT(WS_SEND_MAX);
+
+    memcpy(c->info_id_before, c->info_id, sizeof c->info_id);
+    c->info_replied = false;
+    c->told = true;
+    c->refused[0] = '\0';
+    if (kmsg_execute_request(&out, c->session, &x, c->info_id, err) < 0)
         return -1;
     return ws_send(c->ws, buf_str(&out), out.len, err);
 }

@@ -23,9 +23,11 @@ struct channel {
     char handle[HANDLE_MAX + 1];          /* the kernel's id */
     char session[ID_UUID_SIZE];           /* ours: unique per channel, kept by channel_again() */
     char kernel_session[KMSG_ID_MAX + 1]; /* of the kernel's process, once it told us */
-    char info_id[ID_UUID_SIZE];           /* the last kernel_info_request, and that before */
+    char info_id[ID_UUID_SIZE];           /* the last channel_ask() or _tell(), and that before */
     char info_id_before[ID_UUID_SIZE];
     bool info_replied;
+    bool told;                     /* it was channel_tell() */
+    char refused[200];             /* what the kernel said when that failed, "" when it did not */
     char request_id[ID_UUID_SIZE]; /* what runs, "" for nothing */
     const struct kmsg_handler *sink;
     bool restarted;   /* the gateway said that the process ended */
@@ -45,6 +47,9 @@ int channel_again(struct channel *c, struct gateway *g, struct err *err);
 
 /* Asks the kernel who it is; info_replied and kernel_session tell. */
 int channel_ask(struct channel *c, struct err *err);
+/* The same by a silent execution of ours, which the kernel answers as well; `refused` tells whether
+ * that went well. */
+int channel_tell(struct channel *c, const char *code, struct err *err);
 
 /* Sends code; what answers it goes to sink until channel_done(). */
 int channel_execute(struct channel *c, const struct kmsg_execute *x,

@@ -31,7 +31,8 @@ enum hook_verdict jupyter_turn(struct jupyter *j, const struct exec_hooks *hooks
 /*
  * A channel to a runtime: the kept one, or a new one whose kernel has told its session, which is
  * compared with rt->kernel_session (not if that is NULL or ""; ret->kernel_session tells then).
- * ERR_CONFLICT "runtime_gone", ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_ABORTED (a hook said so).
+ * With rt->dir the kernel has been told its directory, too. ERR_CONFLICT "runtime_gone",
+ * ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_ABORTED (a hook said so), ERR_INTERNAL (no such directory).
  */
 int jupyter_attach(struct jupyter *j, const struct runtime_ref *rt, const struct exec_hooks *hooks,
                    struct deadline d, struct channel **ret, struct err *err);

@@ -24,4 +24,8 @@ int jupyter_silent(struct jupyter *j, struct channel *c, const char *code, struc
 int jupyter_evaluate(struct jupyter *j, struct channel *c, const struct buf *expression,
                      struct buf *ret, struct deadline d, struct err *err);
 
+/* The code that makes `dir` the working directory (bind.c); initialises *ret, the caller frees it
+ * in any case. */
+int jupyter_directory_code(const char *dir, struct buf *ret, struct err *err);
+
 #endif

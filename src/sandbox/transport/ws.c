@@ -39,10 +39,11 @@ struct ws {
     char *authorization;
     struct buf out; /* LWS_PRE bytes of room, then the message; only one at a time */
     size_t queued;  /* messages' bytes in out, LWS_PRE not counted */
-    bool asked;     /* the upgrade request went out */
-    bool closing;   /* we want it closed */
-    bool mid;       /* inside a message */
-    bool dying;     /* reads are done, hand nothing on */
+    bool tls;
+    bool asked;   /* the upgrade request went out */
+    bool closing; /* we want it closed */
+    bool mid;     /* inside a message */
+    bool dying;   /* reads are done, hand nothing on */
     char reason[160];
 };
 
@@ -271,6 +272,7 @@ ws_connect(struct ws_pool *p, const char *url, const char *authorization, ws_pie
     w->pool = p;
     w->piece = piece;
     w->ctx = ctx;
+    w->tls = a.tls;
     w->authorization = authorization != NULL ? xstrdup(authorization) : NULL;
     buf_init(&w->out, WS_SEND_MAX + LWS_PRE);
     w->next = p->list;
@@ -340,7 +342,6 @@ ws_fd(const struct ws *w)
     return w->wsi != NULL ? (int)lws_get_socket_fd(w->wsi) : -1;
 }
 
-/* While TCP connects the socket becomes writable; after that only answers are to be waited for. */
 static bool
 tcp_connecting(int fd)
 {
@@ -360,7 +361,10 @@ ws_pollfd(const struct ws *w, struct pollfd *ret)
     ret->fd = fd;
     ret->revents = 0;
     ret->events = POLLIN;
-    if (w->state == WS_CONNECTING ? tcp_connecting(fd) : ws_sending(w) || w->closing)
+    /* While TCP connects the socket becomes writable, and then the upgrade request goes out; after
+     * that, and while TLS shakes hands, only answers are to be waited for. */
+    if (w->state == WS_CONNECTING ? tcp_connecting(fd) || (!w->asked && !w->tls)
+                                  : ws_sending(w) || w->closing)
         ret->events = POLLIN | POLLOUT;
     return 1;
 }
