@@ -180,6 +180,15 @@ get_ready(struct keeper *k, const struct tier_probe *probe)
         log_error("no kernel will be started: %s", k->detail);
 }
 
+/* The control group that ours are in, unless sandboxes live on in it. */
+static void
+leave_groups(const struct keeper_options *o)
+{
+    for (size_t i = 0; i < sizeof(o->cgroup_dir) / sizeof(o->cgroup_dir[0]); i++)
+        if (o->cgroup_dir[i][0])
+            (void)rmdir(o->cgroup_dir[i]);
+}
+
 static int
 run(struct keeper *k, const struct tier_probe *probe, struct err *err)
 {
@@ -194,7 +203,9 @@ run(struct keeper *k, const struct tier_probe *probe, struct err *err)
     if (server_listen(k, err) < 0)
         return -1;
     notify_state("READY=1");
-    return server_run(k, err);
+    int rc = server_run(k, err);
+    leave_groups(&k->o);
+    return rc;
 }
 
 static int
@@ -225,6 +236,10 @@ main(int argc, char **argv)
     if (load(config, library, &k, &probe, &err) < 0) {
         log_error("%s", err.msg);
         return EXIT_FAILURE;
+    }
+    if (probe.tier == TIER_NONE && probe.enough) {
+        log_error("SANDBOX_ISOLATION=none needs no keeper, and there is nothing that it could do");
+        return EXIT_USAGE;
     }
     if (only_probe)
         return say_probe(&probe);

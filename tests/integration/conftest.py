@@ -15,7 +15,7 @@ def stack(request):
         getattr(request.module, "configure", lambda _: None)(made)
         yield made.start()
     except BaseException:
-        for name in ("master", "nginx", "gateway"):
+        for name in ("master", "nginx", "gateway", "keeper"):
             print(f"--- {name}\n{made.log(name)[-3000:]}")
         raise
     finally:
@@ -47,5 +47,5 @@ def pytest_runtest_makereport(item, call):
     report = (yield).get_result()
     stack = item.funcargs.get("stack") if hasattr(item, "funcargs") else None
     if report.failed and stack is not None:
-        for name in ("master", "gateway"):
+        for name in ("master", "gateway", "keeper"):
             report.sections.append((f"{name}.log", stack.log(name)[-4000:]))

@@ -1,6 +1,8 @@
 """A whole Husk of its own for a test: gateway, master, workers, reaper, nginx, in a private directory.
 
 As root every part runs as the user it has in production (deployment/make-users), else all as ourselves.
+HUSK_TEST_ISOLATION (none, host, rootless, container) says in which tier kernels run: with another than none a
+husk-keeper of the stack's own makes their sandboxes. Tier rootless has one ordinary user for everything.
 Nothing listens on a fixed port: nginx on a unix socket (or, with SANDBOX_LISTEN, on 127.0.0.1 and a port of
 free_port()), the gateway on a port the kernel chose.
 """
@@ -26,6 +28,11 @@ SOURCE = os.environ.get("HUSK_SOURCE", os.path.abspath(os.path.join(os.path.dirn
 BUILD = os.environ.get("HUSK_BUILD", os.getcwd())
 ROOT = os.getuid() == 0
 PROGRAMS = ("husk-master", "husk-worker", "husk-reaper", "huskctl")
+ISOLATION = os.environ.get("HUSK_TEST_ISOLATION", "none")
+# What a plain container leaves root.
+CONTAINER_CAPABILITIES = "-all,+" + ",+".join(
+    "chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service net_raw sys_chroot mknod audit_write "
+    "setfcap".split())
 
 
 def wait_until(test, seconds=30, what="condition", step=0.05):
@@ -96,9 +103,21 @@ class Stack:
             "SANDBOX_LOG_LEVEL": "debug",
             "SANDBOX_DRAIN_TIMEOUT": "20",
         }
-        if ROOT:
+        self.isolation = settings.get("SANDBOX_ISOLATION", ISOLATION)
+        self.one_user = ROOT and self.isolation == "rootless"
+        self.settings.update(SANDBOX_ISOLATION=self.isolation, SANDBOX_ISOLATION_MIN=self.isolation)
+        self.settings["SANDBOX_EGRESS"] = "open" if self.isolation == "none" else "none"
+        if self.sandboxed:
+            self.settings.update(SANDBOX_KEEPER_DIR=self.path("kp"), SANDBOX_DISK="64MiB")
+        if self.one_user or not ROOT:
+            self.settings["SANDBOX_GATEWAY_USER"] = ""
+        else:
             self.settings.update(SANDBOX_USER="husk", SANDBOX_GROUP="husk-web")
         self.settings.update({k: str(v) for k, v in settings.items()})
+
+    @property
+    def sandboxed(self):
+        return self.isolation != "none"
 
     def path(self, *parts):
         return os.path.join(self.dir, *parts)
@@ -109,15 +128,20 @@ class Stack:
         """Popen arguments that run a program as a user of production."""
         if not ROOT:
             return {}
+        if self.one_user:
+            entry = pwd.getpwnam("husk")
+            return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": [entry.pw_gid]}
         entry = pwd.getpwnam(user)
         groups = [g.gr_gid for g in grp.getgrall() if user in g.gr_mem] + [entry.pw_gid]
         return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": groups}
 
     def _directory(self, path, user, group, mode):
         os.makedirs(path, exist_ok=True)
+        if self.one_user:
+            user = group = "husk"
         if ROOT:
             os.chown(path, pwd.getpwnam(user).pw_uid, grp.getgrnam(group).gr_gid)
-        os.chmod(path, mode if ROOT else 0o700)
+        os.chmod(path, mode if ROOT and not self.one_user else 0o700)
 
     def prepare(self):
         self._directory(self.state, "husk", "husk", 0o711)
@@ -127,7 +151,9 @@ class Stack:
         self._directory(self.path("k"), "husk-kernel", "husk-kernel", 0o700)
         self._directory(self.path("web"), "husk-web", "husk-web", 0o711)
         os.makedirs(self.path("bin"), exist_ok=True)
-        for program in PROGRAMS:
+        if self.sandboxed:
+            self._directory(self.path("kp"), "root", "root", 0o711)
+        for program in PROGRAMS + (("husk-keeper", "husk-launch") if self.sandboxed else ()):
             shutil.copy2(os.path.join(BUILD, program), self.path("bin", program))
         shutil.copytree(os.path.join(SOURCE, "deployment", "sandbox"), self.path("sandbox"))
         self.write_conf()
@@ -143,6 +169,8 @@ class Stack:
     # processes
 
     def _spawn(self, name, argv, user=None, env=None, log=None):
+        if self.one_user:
+            user = "husk"
         with open(self.path((log or name) + ".log"), "ab") as out:
             self.processes[name] = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
@@ -151,12 +179,28 @@ class Stack:
                 cwd="/", **(self._as(user) if user else {}))
         return self.processes[name]
 
+    def start_keeper(self):
+        argv = [self.path("bin", "husk-keeper"), "--config", self.path("husk.conf"),
+                "--library", self.path("sandbox", "inside")]
+        if ROOT and self.isolation == "container":
+            argv = ["setpriv", "--bounding-set", CONTAINER_CAPABILITIES, "--inh-caps", "-all", *argv]
+        self._spawn("keeper", argv)
+        wait_until(self._keeper_answers, 30, "the keeper")
+
+    def _keeper_answers(self):
+        if self.processes["keeper"].poll() is not None:
+            raise AssertionError("the keeper ended: " + self.log("keeper")[-2000:])
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+            return s.connect_ex(self.path("kp", "files.sock")) == 0
+
     def start_gateway(self):
         env = {
             "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "SANDBOX_GATEWAY_AUTH_TOKEN": self.token,
             "HUSK_GATEWAY_PORT": str(self.gateway_port), "HUSK_GATEWAY_STATE": self.path("g"),
             "JUPYTER_RUNTIME_DIR": self.path("k"), "HUSK_TRASH": self.path("s", "workspaces", ".trash"),
         }
+        if self.sandboxed:
+            env.update(HUSK_LAUNCH=self.path("bin", "husk-launch"), HUSK_KEEPER_DIR=self.path("kp"))
         env.update(gateway_choice())
         self._spawn("gateway", [self.path("sandbox", "gateway-launch.sh")], "husk-kernel", env)
         wait_until(self.gateway_answers, 60, "the gateway")
@@ -256,6 +300,8 @@ class Stack:
 
     def start(self):
         self.prepare()
+        if self.sandboxed:
+            self.start_keeper()
         self.start_gateway()
         self.ctl("db", "migrate")
         self.start_master()
@@ -279,7 +325,7 @@ class Stack:
 
     def stop(self):
         try:
-            for name in ("nginx", "master", "gateway"):
+            for name in ("nginx", "master", "gateway", "keeper"):
                 self.stop_process(name)
         finally:
             for process in self.processes.values():
