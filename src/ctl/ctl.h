@@ -42,7 +42,7 @@ struct ctl_command {
 };
 
 extern const struct ctl_command status_commands[], session_commands[], key_commands[],
-    exec_commands[], db_commands[], config_commands[], doctor_commands[];
+    exec_commands[], db_commands[], config_commands[], doctor_commands[], sandbox_commands[];
 
 /* The value of an option, "" for one without; NULL if it was not given. */
 const char *ctl_value(const struct ctl *c, const char *name);

@@ -15,8 +15,8 @@
 #include "conf/program.h"
 
 static const struct ctl_command *const groups[] = {
-    status_commands, session_commands, exec_commands,   key_commands,
-    db_commands,     config_commands,  doctor_commands,
+    status_commands,  session_commands, exec_commands,   key_commands,
+    sandbox_commands, db_commands,      config_commands, doctor_commands,
 };
 #define GROUPS (sizeof(groups) / sizeof(groups[0]))
 

@@ -296,3 +296,30 @@ keeper_usage(const char *dir, int64_t workspace_id, int64_t *ret_bytes, struct e
     *ret_bytes = a.value;
     return 0;
 }
+
+int
+keeper_next(const char *dir, const char *after, struct wire_reply *ret, struct err *err)
+{
+    struct wire_request q = request(WIRE_LIST, 0);
+
+    if (!name_kernel(&q, after))
+        return no_kernel(err);
+    if (call(dir, &q, ret, NULL, KEEPER_ANSWER_MS, err) == 0) {
+        ret->kernel[sizeof ret->kernel - 1] = '\0';
+        return 1;
+    }
+    return ret->error == ENOENT ? 0 : -1;
+}
+
+int
+keeper_kill(const char *dir, const char *kernel, struct err *err)
+{
+    struct wire_request q = request(WIRE_KILL, 0);
+    struct wire_reply a;
+
+    if (!name_kernel(&q, kernel))
+        return no_kernel(err);
+    if (call(dir, &q, &a, NULL, KEEPER_ANSWER_MS, err) == 0)
+        return 0;
+    return a.error == ENOENT ? no_kernel(err) : -1;
+}

@@ -39,4 +39,11 @@ int keeper_remove(const char *dir, int64_t workspace_id, struct err *err);
 /* Bytes it takes on the host's disk. ERR_NOT_FOUND "workspace_gone". */
 int keeper_usage(const char *dir, int64_t workspace_id, int64_t *ret_bytes, struct err *err);
 
+/* The sandbox whose kernel id comes next after `after` ("" begins), with its workspace, uid,
+ * monitor and counters: 1, 0 that was the last one, -1. */
+int keeper_next(const char *dir, const char *after, struct wire_reply *ret, struct err *err);
+/* Ends a kernel's sandbox and returns when it is gone. ERR_CONFLICT "runtime_gone": there is none
+ * of that id. */
+int keeper_kill(const char *dir, const char *kernel, struct err *err);
+
 #endif
