@@ -7,6 +7,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/netlink.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -197,30 +198,42 @@ reap(int flags)
     return n;
 }
 
-/* Until nobody is left whose calls could be held. */
+/* The kernel's idea of a notification may be longer than ours. */
+static size_t
+notification_size(void)
+{
+    struct seccomp_notif_sizes sizes = {0};
+
+    if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) < 0 ||
+        sizes.seccomp_notif < sizeof(struct seccomp_notif))
+        return sizeof(struct seccomp_notif);
+    return sizes.seccomp_notif;
+}
+
+/* Until nobody is left whose calls could be held. Should we fail, the calls fail as well. */
 static void
 serve(struct supervisor *s)
 {
-    struct seccomp_notif *n = NULL;
+    size_t size = notification_size();
+    _cleanup_free_ struct seccomp_notif *n = xcalloc(1, size);
     struct pollfd p = {.fd = s->notify_fd, .events = POLLIN};
     int helpers = 0;
 
-    if (seccomp_notify_alloc(&n, NULL) < 0)
-        return;
     for (;;) {
         helpers -= reap(helpers >= HELPERS_MAX ? 0 : WNOHANG);
         int ready = poll(&p, 1, 1000);
         if (ready < 0 && errno != EINTR)
-            break;
+            return;
         if (ready <= 0)
             continue;
         if (!(p.revents & POLLIN))
-            break;
-        /* the one that called may have been killed in between */
+            return;
+        memset(n, 0, size); /* the kernel insists */
         if (seccomp_notify_receive(s->notify_fd, n) == 0)
             helpers += serve_one(s, n);
+        else if (errno != ENOENT && errno != EINTR) /* the one that called is gone */
+            return;
     }
-    seccomp_notify_free(n, NULL);
 }
 
 static void

@@ -126,10 +126,12 @@ caller_become(const struct caller *c)
 
     if (root < 0 || cwd < 0 || !caller_waits(c))
         return -EPERM;
-    if (enter_root(root) < 0 || fchdir(cwd) < 0 || setresgid(uid, uid, uid) < 0 ||
-        setresuid(uid, uid, uid) < 0 || syscall(SYS_capset, &h, none) < 0 ||
-        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+    if (enter_root(root) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0 ||
+        syscall(SYS_capset, &h, none) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return -EPERM;
+    /* only now: the folder may be open to the session alone */
+    if (fchdir(cwd) < 0)
+        return -errno;
     /* a socket's file is the session's alone */
     (void)umask(077);
     return 0;
