@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "keeper/box.h"
 #include "keeper/nft.h"
 #include "keeper/notify.h"
 #include "keeper/veth.h"
@@ -14,12 +15,6 @@ static bool
 by_veth(const struct keeper_options *o)
 {
     return o->egress == EGRESS_PUBLIC && o->tier == TIER_HOST;
-}
-
-bool
-egress_by_notify(const struct keeper_options *o)
-{
-    return o->egress == EGRESS_PUBLIC && (o->tier == TIER_ROOTLESS || o->tier == TIER_CONTAINER);
 }
 
 /* The keeper does not switch it on itself: it turns the whole machine into a router. */
@@ -67,7 +62,7 @@ egress_prepare(const struct keeper_options *o, struct err *err)
 {
     if (by_veth(o))
         return prepare_veth(o, err);
-    if (egress_by_notify(o))
+    if (box_is_supervised(o))
         return notify_prepare(o, err);
     return 0;
 }
@@ -94,7 +89,8 @@ egress_sweep(const struct keeper_options *o, bool (*taken)(void *ctx, int slot),
 }
 
 pid_t
-egress_supervise(const struct keeper_options *o, uid_t uid, int notify_fd, struct err *err)
+egress_supervise(const struct keeper_options *o, uid_t uid, const char *home, int notify_fd,
+                 struct err *err)
 {
-    return notify_supervise(o, uid, notify_fd, err);
+    return notify_supervise(o, uid, home, notify_fd, err);
 }

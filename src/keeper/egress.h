@@ -16,10 +16,6 @@
  * What public denies is the table of keeper/deny.h, and every address of the host itself.
  */
 
-/* Is the policy held by seccomp notifications here? Then the sandbox keeps the network namespace it
- * is in, its filter takes notify_rules() in, and the monitor calls egress_supervise(). */
-bool egress_by_notify(const struct keeper_options *o);
-
 /* At the keeper's start: the nft table, or what notifications need. ERR_UNAVAILABLE says what is
  * missing (forwarding that is off, a kernel without nftables, a resolver that cannot be reached
  * this way) and how to get it. ERR_INVALID: the resolver is no address. A table that a predecessor
@@ -37,10 +33,12 @@ void egress_detach(const struct keeper_options *o, int slot);
 /* Removes links of slots that nobody holds. */
 void egress_sweep(const struct keeper_options *o, bool (*taken)(void *ctx, int slot), void *ctx);
 
-/* Starts the process that serves the notifications of one sandbox, whose processes run as uid.
- * It ends by itself when the last of them is gone or its parent ends, and needs no wait but the
- * parent's reaping of children. Takes no ownership: the caller closes notify_fd (at once, if it
- * likes). Returns its pid or -1. */
-pid_t egress_supervise(const struct keeper_options *o, uid_t uid, int notify_fd, struct err *err);
+/* Starts the process that serves the notifications of one sandbox (box_is_supervised()), whose
+ * processes run as uid and, in the container tier, live in the folder home ("" elsewhere). It ends
+ * by itself when the last of them is gone or its parent ends, and needs no wait but the parent's
+ * reaping of children. Takes no ownership: the caller closes notify_fd (at once, if it likes).
+ * Returns its pid or -1. */
+pid_t egress_supervise(const struct keeper_options *o, uid_t uid, const char *home, int notify_fd,
+                       struct err *err);
 
 #endif

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
+#include "keeper/notify.h"
 
 /* Calls that are refused whatever their arguments. */
 static const struct filter_row calls[] = {
@@ -107,6 +108,10 @@ static const struct filter_row conditions[] = {
     {"ioctl TIOCSETD", EPERM, "loads line disciplines, a source of escalations"},
     {"bind and listen on INET, INET6 with supervised egress", EPERM,
      "there is no network namespace: a port would be the host's"},
+    {"socket INET, INET6 with another protocol than TCP, UDP with supervised egress",
+     EPROTONOSUPPORT, "other protocols name addresses in calls that are not supervised"},
+    {"setsockopt of source routes and of IPv6 headers with supervised egress", EPERM,
+     "a packet would go elsewhere than the address that was looked at"},
     {"calls newer than this filter (number 453 and up)", ENOSYS,
      "a newer kernel must not open what nobody has looked at; libc falls back"},
     {"calls of another architecture (32 bit, x32)", ENOSYS,
@@ -256,20 +261,6 @@ add_ioctls(scmp_filter_ctx c)
     return 0;
 }
 
-/* What the supervisor does itself. A send without an address goes where an earlier, checked connect
- * went; sendmsg hides its address in memory, so all of them are asked. */
-static int
-add_supervised(scmp_filter_ctx c)
-{
-    static const int asked[] = {SCMP_SYS(connect), SCMP_SYS(bind), SCMP_SYS(sendmsg),
-                                SCMP_SYS(sendmmsg), SCMP_SYS(listen)};
-    int r = seccomp_rule_add(c, SCMP_ACT_NOTIFY, SCMP_SYS(sendto), 1, SCMP_A4(SCMP_CMP_NE, 0));
-
-    for (size_t i = 0; r == 0 && i < sizeof asked / sizeof *asked; i++)
-        r = seccomp_rule_add(c, SCMP_ACT_NOTIFY, asked[i], 0);
-    return r;
-}
-
 static int
 build(scmp_filter_ctx c, const struct filter_options *o)
 {
@@ -288,7 +279,7 @@ build(scmp_filter_ctx c, const struct filter_options *o)
     if (r == 0)
         r = add_ioctls(c);
     if (r == 0 && o->notify)
-        r = add_supervised(c);
+        r = notify_rules(c);
     return r;
 }
 

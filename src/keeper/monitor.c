@@ -99,7 +99,7 @@ supervise(struct monitor *m, struct err *err)
 {
     if (m->box.notify_fd < 0)
         return 0;
-    pid_t pid = egress_supervise(m->o, m->uid, m->box.notify_fd, err);
+    pid_t pid = egress_supervise(m->o, m->uid, m->home, m->box.notify_fd, err);
     (void)close(m->box.notify_fd);
     m->box.notify_fd = -1;
     return pid < 0 ? -1 : 0;

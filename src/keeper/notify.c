@@ -146,15 +146,14 @@ answer(const struct supervisor *s, uint64_t id, long value)
 
 /* A process for one call that takes long or has to be made as the caller. */
 static pid_t
-start_helper(const struct caller *c, const struct seccomp_data *d, enum how how)
+start_helper(const struct caller *c, const struct seccomp_data *d)
 {
+    long value = -EPERM;
     pid_t pid = fork();
 
     if (pid != 0)
         return pid;
-    long value = how == NOTIFY_BECOME ? caller_become(c) : 0;
-    if (value == 0)
-        (void)notify_perform(c, d, true, &value);
+    (void)notify_perform(c, d, true, &value);
     answer(c->s, c->id, value);
     _exit(0);
 }
@@ -165,15 +164,13 @@ serve_one(struct supervisor *s, const struct seccomp_notif *n)
 {
     struct caller c;
     long value = caller_open(&c, s, n);
-    enum how how = NOTIFY_DONE;
 
     if (value < 0) {
         answer(s, n->id, value);
         return 0;
     }
-    how = notify_perform(&c, &n->data, false, &value);
-    if (how != NOTIFY_DONE) {
-        pid_t pid = start_helper(&c, &n->data, how);
+    if (notify_perform(&c, &n->data, false, &value) != NOTIFY_DONE) {
+        pid_t pid = start_helper(&c, &n->data);
 
         (void)close(c.pidfd);
         if (pid > 0)
@@ -258,9 +255,10 @@ supervise(struct supervisor *s, int notify_fd, pid_t parent)
 }
 
 pid_t
-notify_supervise(const struct keeper_options *o, uid_t uid, int notify_fd, struct err *err)
+notify_supervise(const struct keeper_options *o, uid_t uid, const char *home, int notify_fd,
+                 struct err *err)
 {
-    struct supervisor s = {.uid = uid};
+    struct supervisor s = {.o = o, .uid = uid, .home = home};
     pid_t parent = getpid();
 
     if (parse_resolver(o, &s, err) < 0)

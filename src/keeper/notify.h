@@ -28,6 +28,7 @@ int notify_rules(scmp_filter_ctx filter);
 int notify_prepare(const struct keeper_options *o, struct err *err);
 
 /* See egress_supervise(). */
-pid_t notify_supervise(const struct keeper_options *o, uid_t uid, int notify_fd, struct err *err);
+pid_t notify_supervise(const struct keeper_options *o, uid_t uid, const char *home, int notify_fd,
+                       struct err *err);
 
 #endif

@@ -25,7 +25,8 @@ struct call {
     const struct seccomp_data *d;
     int fd, domain, type;
     bool helper;
-    bool blocking; /* the caller means to wait */
+    bool as_caller; /* what it names is looked up with the caller's eyes */
+    bool blocking;  /* the caller means to wait */
     union {
         struct sockaddr sa;
         struct sockaddr_un un;
@@ -159,7 +160,7 @@ connect_and_wait(const struct call *k)
 
 /* The address may be used, is another process's file, or is refused (*ret_value). */
 static enum how
-check_address(const struct call *k, long *ret_value)
+check_address(struct call *k, long *ret_value)
 {
     *ret_value = 0;
     if (k->domain == AF_UNIX) {
@@ -168,6 +169,7 @@ check_address(const struct call *k, long *ret_value)
             k->to.un.sun_path[0] == '\0')
             return NOTIFY_DONE;
         *ret_value = 0;
+        k->as_caller = k->helper;
         return k->helper ? NOTIFY_DONE : NOTIFY_BECOME;
     }
     if (k->domain == AF_NETLINK) { /* questions to the kernel, to nobody else */
@@ -180,6 +182,15 @@ check_address(const struct call *k, long *ret_value)
     else
         *ret_value = notify_judge(k->caller->s, &k->to.sa, k->to_len);
     return NOTIFY_DONE;
+}
+
+/* Everything was read and looked at: is it still the one that asked? */
+static int
+ready(const struct call *k)
+{
+    if (!caller_waits(k->caller))
+        return -EINTR;
+    return k->as_caller ? caller_become(k->caller) : 0;
 }
 
 static enum how
@@ -199,9 +210,11 @@ do_connect(struct call *k, long *ret_value)
         *ret_value = -EPERM;
     else if (network && k->blocking && k->type == SOCK_STREAM && !undo && !k->helper)
         return NOTIFY_BLOCK;
-    else if (!caller_waits(k->caller))
-        *ret_value = -EINTR;
-    else if (k->helper)
+    else
+        *ret_value = ready(k);
+    if (*ret_value < 0)
+        return NOTIFY_DONE;
+    if (k->helper)
         *ret_value = connect_and_wait(k);
     else
         *ret_value = connect(k->fd, &k->to.sa, k->to_len) < 0 ? -errno : 0;
@@ -232,9 +245,8 @@ do_bind(struct call *k, long *ret_value)
         how = check_address(k, ret_value);
     if (how != NOTIFY_DONE || *ret_value < 0)
         return how;
-    if (!caller_waits(k->caller))
-        *ret_value = -EINTR;
-    else
+    *ret_value = ready(k);
+    if (*ret_value == 0)
         *ret_value = bind(k->fd, &k->to.sa, k->to_len) < 0 ? -errno : 0;
     return NOTIFY_DONE;
 }
@@ -245,9 +257,9 @@ do_listen(struct call *k, long *ret_value)
 {
     if (k->domain == AF_UNIX && !k->helper)
         return NOTIFY_BECOME;
-    if (k->domain != AF_UNIX)
-        *ret_value = -EPERM;
-    else
+    k->as_caller = k->helper;
+    *ret_value = k->domain == AF_UNIX ? ready(k) : -EPERM;
+    if (*ret_value == 0)
         *ret_value = listen(k->fd, (int)k->d->args[1]) < 0 ? -errno : 0;
     return NOTIFY_DONE;
 }
@@ -277,11 +289,8 @@ send_one(struct call *k, struct message *m, int flags, long *ret_value)
         return NOTIFY_DONE;
     m->out.msg_name = k->to_len ? &k->to : NULL;
     m->out.msg_namelen = k->to_len;
-    do {
-        if (!caller_waits(k->caller)) {
-            *ret_value = -EINTR;
-            break;
-        }
+    *ret_value = ready(k);
+    while (*ret_value == 0) {
         ssize_t sent = sendmsg(k->fd, &m->out, flags | MSG_DONTWAIT | MSG_NOSIGNAL);
         *ret_value = sent < 0 ? -errno : sent;
         if (*ret_value != -EAGAIN || !wait)
@@ -293,7 +302,7 @@ send_one(struct call *k, struct message *m, int flags, long *ret_value)
         *ret_value = wait_writable(k, until);
         /* a datagram's peer can be full while the socket itself is not */
         (void)usleep(10000);
-    } while (*ret_value == 0);
+    }
     message_done(m);
     return NOTIFY_DONE;
 }

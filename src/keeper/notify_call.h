@@ -2,6 +2,7 @@
 #ifndef HUSK_KEEPER_NOTIFY_CALL_H
 #define HUSK_KEEPER_NOTIFY_CALL_H
 
+#include "keeper/keeper.h"
 #include "keeper/netlink.h"
 
 #include <netinet/in.h>
@@ -18,8 +19,10 @@
 
 /* What one supervisor knows. */
 struct supervisor {
+    const struct keeper_options *o;
     int notify_fd;
-    uid_t uid; /* of the session */
+    uid_t uid;        /* of the session */
+    const char *home; /* its folder in the container tier, else "" */
     bool has_resolver;
     struct sockaddr_storage resolver; /* port 53, allowed ahead of the table */
     struct netlink routes;            /* to ask which addresses are the host's */
@@ -43,17 +46,19 @@ int caller_write(const struct caller *c, uint64_t to, const void *from, size_t n
 int caller_fd(const struct caller *c, int fd);
 /* Does it still wait for this answer? What was read before a true is its own. */
 bool caller_waits(const struct caller *c);
-/* For good: its root, working directory and ids, no capabilities. Helpers only. */
+/* For good: its root, working directory and ids, no capabilities, and its fence around files, from
+ * inside of which the caller cannot be looked at any more. For helpers only. 0 or a negative errno.
+ */
 int caller_become(const struct caller *c);
 
 /* How a call has to be made. */
 enum how {
     NOTIFY_DONE,  /* *ret_value is the answer (negative: an errno) */
-    NOTIFY_BLOCK, /* it may take long: again, in a helper, with may_block */
-    NOTIFY_BECOME /* it names a file: again, in a helper that has become the caller */
+    NOTIFY_BLOCK, /* it may take long: again, in a helper */
+    NOTIFY_BECOME /* it names a file: again, in a helper, which becomes the caller for it */
 };
 
-/* Makes one call. `helper`: this process is there for it alone and may wait. */
+/* Makes one call. `helper`: this process is there for it alone, may wait and become the caller. */
 enum how notify_perform(const struct caller *c, const struct seccomp_data *d, bool helper,
                         long *ret_value);
 

@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "keeper/confine.h"
 
 #ifndef PIDFD_THREAD
 #define PIDFD_THREAD O_EXCL
@@ -122,12 +123,15 @@ caller_become(const struct caller *c)
     struct __user_cap_data_struct none[2] = {{0}, {0}};
     _cleanup_close_ int root = open_place(c, "root");
     _cleanup_close_ int cwd = open_place(c, "cwd");
+    struct box_spec box = {.o = c->s->o, .home = c->s->home};
     uid_t uid = c->s->uid;
 
     if (root < 0 || cwd < 0 || !caller_waits(c))
         return -EPERM;
     if (enter_root(root) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0 ||
         syscall(SYS_capset, &h, none) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        return -EPERM;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || confine_files(&box, NULL) < 0)
         return -EPERM;
     /* only now: the folder may be open to the session alone */
     if (fchdir(cwd) < 0)

@@ -79,7 +79,7 @@ start_session(void (*f)(void), pid_t *ret_supervisor)
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     int notify_fd = (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
     assert_true(notify_fd >= 0);
-    pid_t supervisor = egress_supervise(&options, SESSION_UID, notify_fd, &err);
+    pid_t supervisor = egress_supervise(&options, SESSION_UID, home, notify_fd, &err);
     if (supervisor < 0)
         fail_msg("%s", err.msg);
     assert_int_equal(fd_write_all(down[1], "g", 1), 0);
@@ -388,7 +388,8 @@ try_foreign_unix_sockets(void)
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
     CHECK(connect(fd, (struct sockaddr *)&un, sizeof un) == -1 && errno == EACCES);
-    (void)snprintf(un.sun_path, sizeof un.sun_path, "/husk-none.sock");
+    /* where any user may write, but the session may not */
+    (void)snprintf(un.sun_path, sizeof un.sun_path, "/tmp/husk-none.sock");
     CHECK(bind(fd, (struct sockaddr *)&un, sizeof un) == -1 && errno == EACCES);
     memcpy(un.sun_path, "\0husk-abstract", 14);
     socklen_t n = offsetof(struct sockaddr_un, sun_path) + 14;
