@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "keeper/box.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -27,6 +28,7 @@
 #define KILL_TIMEOUT_MS 5000
 #define REAP_PAUSE_MS 1
 #define PROC_PATH_MAX 64
+#define SHARED_MEMORY "/dev/shm"
 
 #define NAMESPACES (CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
 
@@ -77,6 +79,21 @@ make_init(const struct box_spec *s, const struct cgroup *cg, const int pair[2], 
         init_run(s, pair[1]);
     }
     b->pid = (pid_t)pid;
+    return 0;
+}
+
+/* While init still is ours to look into: later it is not, where we are no root. */
+static int
+open_mount_ns(struct box *b, struct err *err)
+{
+    char path[PROC_PATH_MAX];
+
+    if (b->tier == TIER_CONTAINER)
+        return 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/ns/mnt", (int)b->pid);
+    b->mount_ns = open(path, O_RDONLY | O_CLOEXEC);
+    if (b->mount_ns < 0)
+        return err_sys(err, ERR_UNAVAILABLE, errno, "cannot open the mounts of a sandbox");
     return 0;
 }
 
@@ -158,7 +175,8 @@ int
 box_start(const struct box_spec *s, struct cgroup *cg, int (*network)(void *ctx, pid_t init),
           void *ctx, struct box *ret, struct err *err)
 {
-    struct box b = {.pid = -1, .pidfd = -1, .notify_fd = -1, .tier = s->o->tier, .uid = s->uid};
+    struct box b = {
+        .pid = -1, .pidfd = -1, .mount_ns = -1, .notify_fd = -1, .tier = s->o->tier, .uid = s->uid};
     int pair[2];
     _cleanup_close_ int ours = -1, theirs = -1;
     int r;
@@ -174,6 +192,8 @@ box_start(const struct box_spec *s, struct cgroup *cg, int (*network)(void *ctx,
         return -1;
     (void)close(steal_fd(&theirs));
     r = map_ids(s, b.pid, err);
+    if (r == 0)
+        r = open_mount_ns(&b, err);
     if (r == 0)
         r = cgroup_enter(cg, b.pid, err);
     if (r == 0 && network && network(ctx, b.pid) != 0)
@@ -220,30 +240,17 @@ wait_child(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* True while the pid is init's: asked after its namespace was opened by that number. */
-static bool
-lives(const struct box *b)
-{
-    struct pollfd p = {.fd = b->pidfd, .events = POLLIN};
-
-    return poll(&p, 1, 0) == 0;
-}
-
 int
 box_attach(const struct box *b, int tree, struct err *err)
 {
-    char path[PROC_PATH_MAX];
-    _cleanup_close_ int ns = -1;
     pid_t pid;
     int r;
 
-    (void)snprintf(path, sizeof path, "/proc/%d/ns/mnt", (int)b->pid);
-    ns = open(path, O_RDONLY | O_CLOEXEC);
-    if (ns < 0 || !lives(b))
-        return err_sys(err, ERR_NOT_FOUND, ESRCH, "the sandbox has ended");
+    if (b->mount_ns < 0)
+        return err_set(err, ERR_CONFLICT, "the sandbox has no mounts of its own");
     pid = fork();
     if (pid == 0)
-        attach_in(ns, tree);
+        attach_in(b->mount_ns, tree);
     if (pid < 0)
         return err_sys(err, ERR_UNAVAILABLE, errno, "cannot attach a workspace");
     r = wait_child(pid);
@@ -277,6 +284,23 @@ box_ended(const struct box *b, int *ret_value)
     return 1;
 }
 
+/* What the uid has left in /dev/shm, which the next session with this uid must not find. Its files
+ * only: Landlock lets no folders be made there. */
+static void
+clear_shared_memory(uid_t uid)
+{
+    DIR *dir = opendir(SHARED_MEMORY);
+    struct dirent *e;
+    struct stat st;
+
+    while (dir && (e = readdir(dir)) != NULL)
+        if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_uid == uid &&
+            !S_ISDIR(st.st_mode))
+            (void)unlinkat(dirfd(dir), e->d_name, 0);
+    if (dir)
+        (void)closedir(dir);
+}
+
 /* Without a pid namespace the uid is what holds a session together: everything of that uid, and as
  * that uid, so that the kernel decides what is hit. Once is enough: a process that has the signal
  * pending cannot fork any more. What dies is ours to reap, as init's orphans. */
@@ -287,8 +311,9 @@ kill_uid(uid_t uid)
     pid_t pid = fork();
 
     if (pid == 0) {
-        if (uid != 0 && setresuid(uid, uid, uid) == 0)
-            (void)kill(-1, SIGKILL);
+        if (uid == 0 || setresuid(uid, uid, uid) < 0)
+            _exit(1);
+        (void)kill(-1, SIGKILL);
         _exit(0);
     }
     if (pid > 0)
@@ -298,6 +323,7 @@ kill_uid(uid_t uid)
         if (pid == 0)
             (void)poll(NULL, 0, REAP_PAUSE_MS);
     } while (pid >= 0 && !deadline_passed(d));
+    clear_shared_memory(uid);
 }
 
 void
@@ -313,6 +339,8 @@ box_kill(struct box *b, struct cgroup *cg)
         if (b->tier == TIER_CONTAINER)
             kill_uid(b->uid);
     }
+    if (b->mount_ns >= 0)
+        (void)close(steal_fd(&b->mount_ns));
     if (b->notify_fd >= 0)
         (void)close(steal_fd(&b->notify_fd));
     cgroup_remove(cg);

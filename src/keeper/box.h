@@ -39,6 +39,7 @@ struct box_spec {
 struct box {
     pid_t pid; /* init, as the monitor sees it */
     int pidfd;
+    int mount_ns;  /* its mounts, for box_attach(); -1 in the container tier */
     int notify_fd; /* seccomp notifications (egress public without NET_ADMIN), or -1; the monitor
                       may take it out */
     enum tier tier;
@@ -55,8 +56,8 @@ bool box_is_supervised(const struct keeper_options *o);
  * the session runs, with init's pid; non-zero fails the start. */
 int box_start(const struct box_spec *s, struct cgroup *cg, int (*network)(void *ctx, pid_t init),
               void *ctx, struct box *ret, struct err *err);
-/* Moves a detached mount onto the empty placeholder /home/workspace. errno EBUSY if something is
- * mounted there already. */
+/* Moves a detached mount onto the empty placeholder /home/workspace. ERR_CONFLICT: something is
+ * mounted there already (errno EBUSY), or the container tier. */
 int box_attach(const struct box *b, int tree, struct err *err);
 /* A signal to the kernel's process group (SIGINT, …), by way of init. */
 int box_signal(const struct box *b, int signum);

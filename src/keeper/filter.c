@@ -103,6 +103,8 @@ static const struct filter_row conditions[] = {
     {"socket INET, INET6 in tier container with egress none", EAFNOSUPPORT,
      "there is no network namespace: without such sockets there is no network"},
     {"socketpair of other families than UNIX", EAFNOSUPPORT, "as for socket"},
+    {"shmget, semget, msgget in tier container", EPERM,
+     "System V objects are everybody's there, and stay behind"},
     {"ioctl TIOCSTI", EPERM, "types into a terminal"},
     {"ioctl TIOCLINUX", EPERM, "types into a console"},
     {"ioctl TIOCSETD", EPERM, "loads line disciplines, a source of escalations"},
@@ -262,6 +264,17 @@ add_ioctls(scmp_filter_ctx c)
 }
 
 static int
+add_ipc(scmp_filter_ctx c)
+{
+    static const int makers[] = {SCMP_SYS(shmget), SCMP_SYS(semget), SCMP_SYS(msgget)};
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < sizeof makers / sizeof *makers; i++)
+        r = deny(c, EPERM, makers[i], 0, NULL);
+    return r;
+}
+
+static int
 build(scmp_filter_ctx c, const struct filter_options *o)
 {
     int r = seccomp_attr_set(c, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
@@ -278,6 +291,8 @@ build(scmp_filter_ctx c, const struct filter_options *o)
         r = add_internet(c);
     if (r == 0)
         r = add_ioctls(c);
+    if (r == 0 && !o->ipc)
+        r = add_ipc(c);
     if (r == 0 && o->notify)
         r = notify_rules(c);
     return r;

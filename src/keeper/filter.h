@@ -13,6 +13,7 @@
  */
 struct filter_options {
     bool inet;   /* AF_INET and AF_INET6 sockets may be made */
+    bool ipc;    /* the ipc namespace is the session's own */
     bool notify; /* connections and datagrams are made by a supervisor (egress public, no veth) */
 };
 

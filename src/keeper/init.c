@@ -226,6 +226,7 @@ init_run(const struct box_spec *s, int monitor)
         fail(monitor, &err);
     }
     sh->notify_fd = -1;
+    (void)prctl(PR_SET_NAME, "husk-init", 0, 0, 0);
     raise_oom_score();
     if (make(s, &err) < 0 || confine_ids(s->uid, s->o->tier != TIER_ROOTLESS, &err) < 0)
         fail(monitor, &err);

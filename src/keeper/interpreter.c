@@ -135,6 +135,7 @@ interpreter_exec(const struct box_spec *s, int *notify_fd, struct err *err)
     static struct environment environment; /* too large for the stack */
     struct filter_options filter = {.inet =
                                         s->o->tier != TIER_CONTAINER || s->o->egress != EGRESS_NONE,
+                                    .ipc = s->o->tier != TIER_CONTAINER,
                                     .notify = box_is_supervised(s->o)};
     char script[PATH_MAX], connection[PATH_MAX];
     const char *kernel[ARGUMENTS_MAX] = {s->o->python, script, "-f", connection, NULL};

@@ -35,6 +35,10 @@ struct ruleset_attr {
     (LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
 #define DEVICE (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_IOCTL_DEV)
 #define TERMINALS (DEVICE | LANDLOCK_ACCESS_FS_READ_DIR)
+/* Named semaphores and shared memory: files, no folders. */
+#define SHARED_MEMORY                                                                              \
+    (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_READ_DIR |  \
+     LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE | FS_TRUNCATE)
 #define ALL UINT64_MAX
 /* What a rule on something that is not a folder may name. */
 #define OF_FILES                                                                                   \
@@ -78,7 +82,7 @@ static const struct rule in_shared_root[] = {
     {"/etc/hosts", READ},
     {"/etc/resolv.conf", READ},
     {"/etc/nsswitch.conf", READ},
-    {"/dev/shm", ALL},
+    {"/dev/shm", SHARED_MEMORY},
     {"/dev/pts", TERMINALS},
     {"/dev/ptmx", DEVICE},
     {"/dev/null", DEVICE},

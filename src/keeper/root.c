@@ -19,6 +19,8 @@
 #include "keeper/proc_mask.h"
 
 #define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+/* Below run_dir: always empty, the mount point of new roots. */
+#define ROOT_FOLDER "/root"
 /* The root holds links, mount points and a few short files. */
 #define ROOT_BYTES (1024 * 1024)
 #define ROOT_INODES 1024
@@ -294,8 +296,10 @@ fill(int root, const struct box_spec *s, struct err *err)
     }
     if (s->o->library[0] != '\0' && bind(root, s->o->library, BOX_LIBRARY + 1, READ_ONLY, err) < 0)
         return -1;
-    if (fill_etc(root, s, err) < 0 || fill_dev(root, err) < 0 ||
-        show_paths(root, s->o->paths, err) < 0 || mount_all_scratch(s, err) < 0)
+    if (fill_etc(root, s, err) < 0 || fill_dev(root, err) < 0 || mount_all_scratch(s, err) < 0)
+        return -1;
+    /* After the scratch mounts, which would cover what is to be shown below them. */
+    if (show_paths(root, s->o->paths, err) < 0)
         return -1;
     if (mount_scratch("proc", "proc", MS_NODEV | MS_NOEXEC, NULL, err) < 0)
         return -1;
@@ -316,13 +320,16 @@ enter(struct err *err)
 int
 root_make(const struct box_spec *s, struct err *err)
 {
-    const char *at = s->o->run_dir;
+    char at[KEEPER_PATH_MAX + sizeof ROOT_FOLDER];
     struct mount_attr attr = {.attr_set = READ_ONLY};
     _cleanup_close_ int root = -1;
     char options[64];
 
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return err_sys(err, ERR_UNAVAILABLE, errno, "cannot make the mounts private");
+    (void)snprintf(at, sizeof at, "%s" ROOT_FOLDER, s->o->run_dir);
+    if (mkdir(at, 0700) < 0 && errno != EEXIST)
+        return err_sys(err, ERR_UNAVAILABLE, errno, "cannot make %s", at);
     (void)snprintf(options, sizeof options, "size=%d,nr_inodes=%d,mode=755", ROOT_BYTES,
                    ROOT_INODES);
     if (mount("husk", at, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)

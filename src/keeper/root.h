@@ -10,8 +10,8 @@
  * of the host's root.  Called by init in its own mount namespace, with the rights to mount.
  */
 
-/* Makes it below o->run_dir (hidden meanwhile), enters it and lets go of the old one. The caller's
- * umask must be 022. */
+/* Makes it on o->run_dir/root (an empty folder, made if missing), enters it and lets go of the old
+ * one. The caller's umask must be 022. */
 int root_make(const struct box_spec *s, struct err *err);
 
 /* The folders and files of /etc that a sandbox shows, relative to /etc; NULL at the end. */

@@ -18,7 +18,6 @@
 
 /* A sandbox in which nothing but this runs: what is tried is what is used later. */
 #define TRIAL_PROGRAM "/usr/bin/true"
-#define TRIAL_FOLDER "/tmp"
 #define TRIAL_TIMEOUT_S 15
 #define TRIAL_SENTENCE 100
 /* The uid before the first slot's. */
@@ -85,32 +84,33 @@ tier_enter_rootless(struct err *err)
     return 0;
 }
 
-/* The container tier's folder of a session, below TRIAL_FOLDER. */
+/* Everything a trial needs on disk: root/ for the mounts, and for the container tier the session's
+ * folder. */
 static int
-make_home(char *home, struct err *err)
+make_folders(const char *folder, enum tier tier, struct err *err)
 {
     char workspace[64];
 
-    if (!mkdtemp(home))
-        return err_sys(err, ERR_UNAVAILABLE, errno, "cannot make a folder in " TRIAL_FOLDER);
-    (void)snprintf(workspace, sizeof workspace, "%s/workspace", home);
+    (void)snprintf(workspace, sizeof workspace, "%s/workspace", folder);
+    if (tier != TIER_CONTAINER)
+        return 0;
     if (mkdir(workspace, 0700) < 0 || chown(workspace, TRIAL_UID, TRIAL_UID) < 0 ||
-        chown(home, TRIAL_UID, TRIAL_UID) < 0)
+        chown(folder, TRIAL_UID, TRIAL_UID) < 0)
         return err_sys(err, ERR_UNAVAILABLE, errno, "cannot give a folder to a session's user");
     return 0;
 }
 
 static void
-remove_home(const char *home)
+remove_folders(const char *folder)
 {
-    static const char *const folders[] = {"workspace", ".runtime", "tmp"};
+    static const char *const names[] = {"root", "workspace", ".runtime", "tmp"};
     char path[64];
 
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        (void)snprintf(path, sizeof path, "%s/%s", home, folders[i]);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         (void)rmdir(path);
     }
-    (void)rmdir(home);
+    (void)rmdir(folder);
 }
 
 static int
@@ -138,8 +138,8 @@ start_trial(const struct keeper_options *o, const char *home, struct err *err)
 static int
 run_trial(enum tier tier, struct err *err)
 {
-    struct keeper_options o = {.tier = tier, .egress = EGRESS_NONE, .run_dir = TRIAL_FOLDER};
-    char home[] = TRIAL_FOLDER "/husk-trial-XXXXXX";
+    struct keeper_options o = {.tier = tier, .egress = EGRESS_NONE};
+    char folder[] = "/tmp/husk-trial-XXXXXX";
     int r;
 
     if (tier == TIER_ROOTLESS ? geteuid() == 0 : geteuid() != 0)
@@ -147,12 +147,13 @@ run_trial(enum tier tier, struct err *err)
                        geteuid() == 0 ? "root" : "an ordinary user");
     if (tier == TIER_ROOTLESS && tier_enter_rootless(err) < 0)
         return -1;
-    if (tier != TIER_CONTAINER)
-        return start_trial(&o, "", err);
-    r = make_home(home, err);
+    if (!mkdtemp(folder))
+        return err_sys(err, ERR_UNAVAILABLE, errno, "cannot make a folder in /tmp");
+    memcpy(o.run_dir, folder, sizeof folder);
+    r = make_folders(folder, tier, err);
     if (r == 0)
-        r = start_trial(&o, home, err);
-    remove_home(home);
+        r = start_trial(&o, tier == TIER_CONTAINER ? folder : "", err);
+    remove_folders(folder);
     return r;
 }
 
