@@ -82,7 +82,8 @@ follow_events(struct api_call *c, struct sse *s, struct execution *row)
     for (;;) {
         enum sse_state st = sse_pump(s);
 
-        if (st == SSE_ENDED)
+        /* Without a result (it did not fit) the row says how it ended, perhaps in a moment. */
+        if (st == SSE_ENDED && (s->result_seen || row->reason != REASON_NONE))
             return true;
         if (st == SSE_GONE)
             return false;

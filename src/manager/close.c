@@ -32,6 +32,8 @@ carry_out(struct manager *m, const struct session *s, struct err *err)
     if (r > 0 && rt.handle[0])
         ended = removes ? runtime_end(m, rt.backend, rt.handle)
                         : runtime_end_keeping(m, rt.backend, rt.handle);
+    if (s->busy_execution[0] && settle_execution(m, s->busy_execution, err) < 0)
+        return -1;
     if (removes) {
         struct err werr = ERR_INIT;
 
@@ -124,7 +126,8 @@ close_dead_open(struct manager *m, int64_t sid, bool *ret_done, struct err *err)
     struct session s = {0};
     struct runtime_row rt;
     struct db_now now;
-    bool gone, removed = true, ended = true;
+    const char *left = NULL;
+    bool gone, removed = true;
     int r = grab(m, sid, &s, &gone, err);
 
     *ret_done = gone;
@@ -135,17 +138,19 @@ close_dead_open(struct manager *m, int64_t sid, bool *ret_done, struct err *err)
         session_done(&s);
         return 0;
     }
+    /* One without a handle may have been started and not been noted. */
     r = runtime_store_of(m->db, sid, &rt, err);
-    if (r > 0 && rt.handle[0])
-        ended = s.files_kept ? runtime_end_keeping(m, rt.backend, rt.handle)
-                             : runtime_end(m, rt.backend, rt.handle);
+    if (r > 0 && !rt.handle[0])
+        left = manager_files_of(m, s.backend) == FILES_KEYED ? NULL : ""; /* found by its key */
+    else if (r > 0 && !(s.files_kept ? runtime_end_keeping(m, rt.backend, rt.handle)
+                                     : runtime_end(m, rt.backend, rt.handle)))
+        left = rt.handle;
     if (r >= 0 && !s.files_kept) /* its opener may have made a runtime that no row tells of */
         removed = runtime_discard(m, s.backend, s.workspace_id) &&
                   place_remove(&m->place, s.workspace_id, NULL) == 0;
     now = manager_now(m);
     if (r >= 0)
-        r = session_store_undo_open(m->db, sid, s.generation, ended ? NULL : rt.handle, removed,
-                                    &now, err);
+        r = session_store_undo_open(m->db, sid, s.generation, left, removed, &now, err);
     *ret_done = r > 0;
     (void)lock_release(m->lock_fd, sid);
     session_done(&s);

@@ -80,7 +80,6 @@ int
 manager_execution_settle(struct manager *m, struct execution *e, struct err *err)
 {
     struct session s = {0};
-    struct db_now now;
     bool alive = false;
     int r;
 
@@ -92,10 +91,8 @@ manager_execution_settle(struct manager *m, struct execution *e, struct err *err
     if (r < 0)
         return -1;
     /* Its session is gone or went on without it: nobody will ever end it. */
-    if (r == 0 || strcmp(s.busy_execution, e->eid) != 0) {
-        now = manager_now(m);
-        r = execution_store_abort(m->db, e->eid, &now, err);
-    }
+    if (r == 0 || strcmp(s.busy_execution, e->eid) != 0)
+        r = settle_execution(m, e->eid, err);
     session_done(&s);
     if (r < 0)
         return -1;

@@ -30,7 +30,7 @@ past_ttl(const struct manager *m, const struct session *s)
         return false;
     if (strcmp(s->boot_id, m->boot_id) != 0)
         return false;
-    return s->last_work_boot_ms + s->ttl_ms <= clock_boot_ms();
+    return s->last_work_boot_ms + s->ttl_ms <= manager_now(m).boot_ms;
 }
 
 bool
@@ -53,14 +53,14 @@ session_expired(const struct manager *m, const struct session *s)
 void
 session_derive(const struct manager *m, struct session *s)
 {
-    int64_t left = s->last_work_boot_ms + s->ttl_ms - clock_boot_ms();
+    struct db_now now = manager_now(m);
+    int64_t left = s->last_work_boot_ms + s->ttl_ms - now.boot_ms;
 
-    (void)m;
     s->stateful = strcmp(s->kernel_session, RUNTIME_STATELESS) != 0;
     if (s->state == SESSION_BUSY)
         s->expires_at = 0;
     else
-        s->expires_at = clock_wall_ms() + (left > 0 ? left : 0);
+        s->expires_at = now.wall_ms + (left > 0 ? left : 0);
 }
 
 static int

@@ -154,7 +154,8 @@ bool runtime_discard(struct manager *m, const char *backend, int64_t workspace_i
 int runtime_settle_quarantined(struct manager *m, const char *owner, const char *name,
                                struct err *err);
 /* Claims or starts a runtime for a row in state starting and binds it to the session's workspace.
- * On failure ret_uncertain is set when made->handle may be alive and must be quarantined. */
+ * On failure ret_uncertain is set when made->handle may be alive and must be quarantined, or with
+ * "" when there may be one of which nobody has the handle. */
 int runtime_start(struct manager *m, const struct session *s, struct runtime_made *made,
                   bool *ret_uncertain, struct err *err);
 /* The runtime of a session as code is sent to it. dir is for the path that *ret may point to. */
@@ -195,8 +196,15 @@ int turn_busy(struct manager *m, int64_t sid, struct err *err);
 int turn_drop_dead(struct manager *m, struct err *err);
 
 /* settle.c */
+/* After a restart of the machine all that is unfinished is going to be aborted: what its spool says
+ * to have ended is recorded so first. */
+void settle_before_reboot(struct manager *m);
+/* An execution whose process died: recorded as its spool says that it ended, else aborted. 1, or 0
+ * it had ended. */
+int settle_execution(struct manager *m, const char *eid, struct err *err);
 /* The caller has the session's turn: an execution that is still unfinished belongs to a dead
- * process. Interrupts the kernel and records it aborted. 1 it was so, 0 there was none, -1. */
+ * process. Interrupts the kernel and records its end as above. 1 it was so, 0 there was none, -1.
+ */
 int settle_unfinished(struct manager *m, const struct session *s, struct err *err);
 /* The same for whoever has not the turn: does it only if nobody has it. *ret_alive: somebody has.
  */
@@ -205,6 +213,12 @@ int settle_if_dead(struct manager *m, int64_t sid, bool *ret_alive, struct err *
 /* alarms.c: looks whether somebody holds the database, keeps that in the alarms' file and logs it;
  * empties the write-ahead log. -1: nobody can write now. */
 int alarms_watch(struct manager *m, struct err *err);
+
+/* The sweep is to end: its time is up, or the process is asked to. */
+bool sweep_over(const struct manager *m, struct deadline d);
+
+/* reconcile.c: holds the rows against what the backends have, both ways. */
+void reconcile_runtimes(struct manager *m, struct deadline d, struct sweep_report *r);
 
 /* upkeep.c: the slow half of the sweep. */
 void upkeep_runtimes(struct manager *m, struct deadline d, struct sweep_report *r);

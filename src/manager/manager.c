@@ -2,6 +2,7 @@
 #include "manager/manager.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -71,7 +72,10 @@ manager_pool_backend(struct manager *m)
 struct db_now
 manager_now(const struct manager *m)
 {
-    return (struct db_now){clock_wall_ms(), clock_boot_ms(), m->boot_id};
+    const struct manager_clock *c = m->o.clock;
+
+    return (struct db_now){c ? c->wall_ms : clock_wall_ms(), c ? c->boot_ms : clock_boot_ms(),
+                           m->boot_id};
 }
 
 void
@@ -130,14 +134,21 @@ open_all(struct manager *m, struct err *err)
     struct db_now now;
     int r;
 
-    clock_boot_id(m->boot_id);
+    if (m->o.clock)
+        (void)snprintf(m->boot_id, sizeof m->boot_id, "%s", m->o.clock->boot_id);
+    else
+        clock_boot_id(m->boot_id);
     if (db_open(m->o.db_path, 0, &m->db, err) < 0 || db_ping(m->db, err) < 0)
         return -1;
     m->lock_fd = lock_open(m->o.lock_path, err);
     if (m->lock_fd < 0 || manager_state_dir(m->o.spool_dir, err) < 0)
         return -1;
     now = manager_now(m);
-    r = session_store_reboot(m->db, &now, err);
+    r = session_store_same_boot(m->db, &now, err);
+    if (r == 0)
+        settle_before_reboot(m);
+    if (r >= 0)
+        r = session_store_reboot(m->db, &now, err);
     if (r > 0)
         log_info("the machine was restarted: sessions are cold and keep their files");
     return r < 0 ? -1 : 0;

@@ -24,6 +24,12 @@ struct manager;
 #define POOL_MAX 64 /* kernels in the warm pool */
 #define BACKENDS_MAX 4
 
+/* As it would be read: the wall's, CLOCK_BOOTTIME, the boot's id. */
+struct manager_clock {
+    int64_t wall_ms, boot_ms;
+    const char *boot_id;
+};
+
 struct manager_options {
     const char *db_path, *workspaces_dir, *spool_dir, *lock_path; /* borrowed for its life */
     const char *keeper_dir;    /* of the keeper's sockets; NULL: kernels run without isolation */
@@ -50,6 +56,10 @@ struct manager_options {
     int (*free_exec_workers)(void *ctx);
     /* A deadline this process promises to meet (the master kills it 5 s later); NULL allowed. */
     void (*publish_deadline)(void *ctx, struct deadline d);
+    /* What time it is and of which boot, for tests; NULL: the machine's. */
+    const struct manager_clock *clock;
+    /* Is the process asked to end? A sweep then does so before its next step; NULL: never. */
+    bool (*stopping)(void *ctx);
     void *ctx;
 };
 
@@ -291,9 +301,9 @@ int manager_alarms(struct manager *m, struct alarm ret[MANAGER_ALARMS_MAX], stru
  * alarm, while somebody holds the writer's lock. */
 struct sweep_report {
     bool ran;
-    int expired, closed, aborted, orphans, quarantine_tried, quarantine_ended, opening_undone,
-        workspaces_dropped, workspaces_removed, spools_removed, history_removed, pool_ended,
-        blobs_removed;
+    int expired, closed, aborted, orphans, lost, starts_undone, quarantine_tried, quarantine_ended,
+        opening_undone, workspaces_dropped, workspaces_removed, spools_removed, history_removed,
+        pool_ended, blobs_removed;
 };
 int manager_sweep(struct manager *m, struct deadline d, struct sweep_report *ret, struct err *err);
 

@@ -83,7 +83,7 @@ pool_check(struct manager *m, struct deadline d, struct sweep_report *r)
 
     if (n < 0)
         log_warning("the pool could not be looked at: %s", err.msg);
-    for (int i = 0; i < n && !deadline_passed(d); i++) {
+    for (int i = 0; i < n && !sweep_over(m, d); i++) {
         const char *why = fault(m, &rows[i], left > m->o.pool_size, &known);
 
         if (!why)

@@ -228,12 +228,34 @@ result_max(const struct manager *m)
     return (size_t)m->o.sandbox.max_output_bytes * 20 + (1U << 20);
 }
 
+static struct spool_end
+said_end(const struct execution *row, bool take_state_lost)
+{
+    struct spool_end e = {.ended_at = row->ended_at,
+                          .duration_ms = row->duration_ms,
+                          .ok = row->ok,
+                          .reason = row->reason,
+                          .bytes_stdout = row->bytes_stdout,
+                          .bytes_stderr = row->bytes_stderr,
+                          .bytes_rich = row->bytes_rich,
+                          .truncated = row->truncated,
+                          .runtime_invalidated = row->runtime_invalidated,
+                          .state_lost_told = take_state_lost};
+
+    memcpy(e.error_name, row->error_name, sizeof e.error_name);
+    return e;
+}
+
+/* Into the spool: the result, and how the run ended for whoever settles it should this process not
+ * get to write its row. */
 static void
-record(struct run *r, struct exec_outcome *out)
+record(struct run *r, struct exec_outcome *out, bool take_state_lost)
 {
     struct buf whole = BUF_INIT(result_max(r->m)), rest = BUF_INIT(result_max(r->m));
     struct exec_event ev = {.type = EVENT_RESULT};
+    struct spool_end end = said_end(&r->row, take_state_lost);
     struct err err = ERR_INIT;
+    bool kept;
 
     announce(r); /* what could not even be sent has events as well */
     if (r->cb->render && r->cb->render(r->cb->ctx, out, false, &rest) == 0) {
@@ -244,8 +266,8 @@ record(struct run *r, struct exec_outcome *out)
     buf_done(&rest);
     if (!r->spool)
         return;
-    bool kept = r->cb->render && r->cb->render(r->cb->ctx, out, true, &whole) == 0;
-    if (spool_finish(r->spool, kept ? buf_str(&whole) : NULL, whole.len, &err) < 0)
+    kept = r->cb->render && r->cb->render(r->cb->ctx, out, true, &whole) == 0;
+    if (spool_finish(r->spool, &end, kept ? buf_str(&whole) : NULL, whole.len, &err) < 0)
         log_warning("the result of execution %s is not kept: %s", r->row.eid, err.msg);
     buf_done(&whole);
     r->spool = NULL;
@@ -300,7 +322,7 @@ run_code(struct run *r, struct exec_outcome *out)
     r->row.ended_at = now.wall_ms;
     out->row = r->row;
     foresee(r, out, tell, &now);
-    record(r, out);
+    record(r, out, !lost);
     /* What this very run lost is told with the next answer, which begins anew. */
     n = record_end(r, (lost ? 0U : FINISH_TELLS_LOST) | (r->bound ? FINISH_BOUND : 0U), &after,
                    &err);

@@ -228,8 +228,8 @@ runtime_start(struct manager *m, const struct session *s, struct runtime_made *m
         return r < 0 ? -1 : 0;
     manager_promise(m, m->o.start_timeout_ms + m->o.sandbox.http_timeout_ms * 2);
     if (sb->ops->open(sb, key, made, d, err) < 0) {
-        *ret_uncertain = err && err->code == ERR_UNCERTAIN && made->handle[0];
-        if (err && err->code == ERR_UNCERTAIN && !err->slug)
+        *ret_uncertain = err && err->code == ERR_UNCERTAIN;
+        if (*ret_uncertain && !err->slug)
             err->slug = "start_failed";
         return -1;
     }

@@ -1,27 +1,83 @@
 /* SPDX-License-Identifier: MIT */
 #include "manager/internal.h"
 
+#include <string.h>
+
 #include "base/lock.h"
 #include "base/log.h"
+#include "spool/spool.h"
 #include "store/execution_store.h"
 #include "store/session_store.h"
+
+#define REBOOT_MAX 1024
+
+/* Its worker had come as far as saying how it ended: readers have seen that. */
+static int
+end_as_said(struct manager *m, const char *eid, const struct spool_end *e, struct err *err)
+{
+    struct execution row = {.ended_at = e->ended_at,
+                            .duration_ms = e->duration_ms,
+                            .ok = e->ok,
+                            .reason = e->reason,
+                            .bytes_stdout = e->bytes_stdout,
+                            .bytes_stderr = e->bytes_stderr,
+                            .bytes_rich = e->bytes_rich,
+                            .truncated = e->truncated,
+                            .runtime_invalidated = e->runtime_invalidated};
+    struct db_now now = manager_now(m);
+
+    memcpy(row.eid, eid, strnlen(eid, sizeof row.eid - 1));
+    memcpy(row.error_name, e->error_name, sizeof row.error_name);
+    return execution_store_finish(m->db, &row, e->state_lost_told, &now, NULL, err);
+}
+
+int
+settle_execution(struct manager *m, const char *eid, struct err *err)
+{
+    struct spool_end end;
+    struct db_now now;
+
+    if (spool_get_end(m->o.spool_dir, eid, &end, NULL) == 0)
+        return end_as_said(m, eid, &end, err);
+    now = manager_now(m);
+    return execution_store_abort(m->db, eid, &now, err);
+}
+
+void
+settle_before_reboot(struct manager *m)
+{
+    struct execution_id ids[REBOOT_MAX];
+    struct err err = ERR_INIT;
+    int n = execution_store_unfinished(m->db, false, ids, REBOOT_MAX, &err);
+
+    for (int i = 0; i < n; i++) {
+        struct spool_end end;
+
+        if (spool_get_end(m->o.spool_dir, ids[i].eid, &end, NULL) == 0 &&
+            end_as_said(m, ids[i].eid, &end, &err) < 0)
+            n = -1;
+    }
+    if (n < 0)
+        log_warning("executions from before the machine's restart: %s", err.msg);
+}
 
 int
 settle_unfinished(struct manager *m, const struct session *s, struct err *err)
 {
     struct sandbox *sb = NULL;
     struct err ierr = ERR_INIT;
-    struct db_now now;
+    struct spool_end end;
 
     if (!s->busy_execution[0])
         return 0;
+    if (spool_get_end(m->o.spool_dir, s->busy_execution, &end, NULL) == 0)
+        return end_as_said(m, s->busy_execution, &end, err);
     log_warning("execution %s was left behind by a process that died", s->busy_execution);
     manager_promise(m, m->o.sandbox.http_timeout_ms * 2);
     if (s->handle[0] && (manager_backend(m, s->backend, &sb, &ierr) < 0 ||
                          sb->ops->interrupt(sb, s->handle, manager_end_deadline(m), &ierr) < 0))
         log_warning("it could not be interrupted: %s", ierr.msg);
-    now = manager_now(m);
-    return execution_store_abort(m->db, s->busy_execution, &now, err);
+    return settle_execution(m, s->busy_execution, err);
 }
 
 int

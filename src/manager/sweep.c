@@ -23,12 +23,18 @@ note(const char *step, const struct err *err)
     log_warning("sweep, %s: %s", step, err->msg);
 }
 
+bool
+sweep_over(const struct manager *m, struct deadline d)
+{
+    return deadline_passed(d) || (m->o.stopping && m->o.stopping(m->o.ctx));
+}
+
 static int
 end_each(struct manager *m, const int64_t *sids, int n, end_fn end, struct deadline d)
 {
     int ended = 0;
 
-    for (int i = 0; i < n && !deadline_passed(d); i++) {
+    for (int i = 0; i < n && !sweep_over(m, d); i++) {
         struct err err = ERR_INIT;
         bool done = false;
 
@@ -47,7 +53,7 @@ expired(struct manager *m, struct deadline d)
     struct err err = ERR_INIT;
     int ended = 0;
 
-    while (!deadline_passed(d)) {
+    while (!sweep_over(m, d)) {
         struct db_now now = manager_now(m);
         int done, n = session_store_expired(m->db, &now, sids, BATCH, &err);
 
@@ -70,7 +76,7 @@ in_state(struct manager *m, enum session_state state, end_fn end, struct deadlin
     struct err err = ERR_INIT;
     int ended = 0, n = BATCH;
 
-    while (n == BATCH && !deadline_passed(d)) {
+    while (n == BATCH && !sweep_over(m, d)) {
         n = session_store_in_state(m->db, state, after, sids, BATCH, &err);
         if (n < 0)
             note("sessions", &err);
@@ -96,14 +102,18 @@ end_dead_holder(struct manager *m, int64_t sid, bool *ret_done, struct err *err)
 static void
 leavings(struct manager *m, struct sweep_report *r)
 {
+    struct execution_id strays[BATCH];
     struct err err = ERR_INIT;
-    struct db_now now = manager_now(m);
-    int n = execution_store_abort_strays(m->db, &now, &err);
+    int n = execution_store_unfinished(m->db, true, strays, BATCH, &err);
 
+    for (int i = 0; i < n; i++) {
+        int done = settle_execution(m, strays[i].eid, &err);
+
+        r->aborted += done > 0;
+        n = done < 0 ? -1 : n;
+    }
     if (n < 0)
         note("executions without a session", &err);
-    else
-        r->aborted += n;
     err = (struct err)ERR_INIT;
     if (turn_drop_dead(m, &err) < 0)
         note("waiters", &err);

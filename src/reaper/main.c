@@ -43,6 +43,8 @@ log_report(const struct sweep_report *r)
         {"closed", r->closed},
         {"aborted", r->aborted},
         {"orphans", r->orphans},
+        {"lost", r->lost},
+        {"starts_undone", r->starts_undone},
         {"quarantine_tried", r->quarantine_tried},
         {"quarantine_ended", r->quarantine_ended},
         {"opening_undone", r->opening_undone},
@@ -97,20 +99,35 @@ sweep_once(struct manager *m)
     return EXIT_SUCCESS;
 }
 
-/* Until SIGTERM or SIGINT; one that comes during a pass ends it after that pass. */
+/* Whether SIGTERM or SIGINT has come: a pass looks between its steps. */
+struct ending {
+    int signals;
+    bool asked;
+};
+
+static bool
+asked_to_end(void *ctx)
+{
+    struct ending *e = ctx;
+
+    if (!e->asked)
+        e->asked = sig_next(e->signals) != 0;
+    return e->asked;
+}
+
 static void
-sweep_for_ever(struct manager *m, int64_t interval_ms, int signals)
+sweep_for_ever(struct manager *m, int64_t interval_ms, struct ending *ending)
 {
     for (;;) {
         (void)sweep(m);
         struct deadline next = deadline_in(interval_ms);
         bool filling = true; /* the pool, as far as the time until the next pass goes */
         do {
-            struct pollfd fd = {.fd = signals, .events = POLLIN};
+            struct pollfd fd = {.fd = ending->signals, .events = POLLIN};
+            if (asked_to_end(ending))
+                return;
             filling = filling && refill(m);
             if (poll(&fd, 1, filling ? 0 : deadline_poll_ms(next, 60000)) < 0 && errno != EINTR)
-                return;
-            if (sig_next(signals))
                 return;
         } while (!deadline_passed(next));
     }
@@ -125,15 +142,18 @@ run(const char *config, bool once, int64_t interval_ms)
     struct manager_options o;
     struct manager *m = NULL;
     struct err err = ERR_INIT;
-    int signals = sig_pipe(ending), rc = EXIT_FAILURE;
-    if (signals < 0)
+    struct ending e = {.signals = sig_pipe(ending)};
+    int rc = EXIT_FAILURE;
+    if (e.signals < 0)
         err_sys(&err, ERR_INTERNAL, errno, "cannot handle signals");
     sig_ignore_pipe();
-    if (signals < 0 || program_load(PROGRAM_NAME, config, &s, &err) < 0) {
+    if (e.signals < 0 || program_load(PROGRAM_NAME, config, &s, &err) < 0) {
         log_error("%s", err.msg);
         return EXIT_FAILURE;
     }
     manager_options_of(&s, &paths, &o);
+    o.stopping = asked_to_end;
+    o.ctx = &e;
     if (manager_new(&o, &m, &err) < 0) {
         log_error("%s", err.msg);
     } else if (once) {
@@ -142,7 +162,7 @@ run(const char *config, bool once, int64_t interval_ms)
         if (interval_ms <= 0)
             interval_ms = s.reap_interval_ms;
         log_info("sweeping every %.1f s", (double)interval_ms / 1000);
-        sweep_for_ever(m, interval_ms, signals);
+        sweep_for_ever(m, interval_ms, &e);
         rc = EXIT_SUCCESS;
     }
     manager_free(m);

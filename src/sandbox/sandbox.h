@@ -105,7 +105,8 @@ struct sandbox_ops {
     const char *name;
 
     /* Starts a runtime and waits until it answers. On failure nothing is left behind, or
-     * ERR_UNCERTAIN with ret->handle filled: then the caller quarantines that handle.  With
+     * ERR_UNCERTAIN: with ret->handle filled the caller quarantines that handle, with "" the
+     * backend gave no answer and may have started one that nobody has the handle of.  With
      * FILES_KEYED the one that is there with this key is taken and woken, and only if there is none
      * a new one is made; the other backends start one anew and look at no key (NULL is fine). */
     int (*open)(struct sandbox *sb, const char *key, struct runtime_made *ret, struct deadline d,

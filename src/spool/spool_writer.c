@@ -95,38 +95,66 @@ spool_append(struct spool_writer *w, const struct exec_event *ev, int64_t *ret_s
 
 /* The end mark and the result behind it, in one write: a reader finds both or neither. */
 static bool
-put_end(struct spool_writer *w, const char *result, size_t n)
+put_end(struct spool_writer *w, const struct spool_end_record *end, const char *result, size_t n)
 {
+    size_t end_len = end ? sizeof(*end) : 0;
     struct spool_header h[] = {
-        {.magic = SPOOL_MAGIC, .type = SPOOL_END, .seq = w->seq + 1},
+        {.magic = SPOOL_MAGIC, .type = SPOOL_END, .length = (uint32_t)end_len, .seq = w->seq + 1},
         {.magic = SPOOL_MAGIC, .type = SPOOL_RESULT, .length = (uint32_t)n},
-        {.magic = SPOOL_MAGIC, .type = SPOOL_RESULT, .seq = w->end + (off_t)sizeof(h[0])},
+        {.magic = SPOOL_MAGIC,
+         .type = SPOOL_RESULT,
+         .seq = w->end + (off_t)(sizeof(h[0]) + end_len)},
     };
-    struct iovec iov[] = {
-        {h, 2 * sizeof(h[0])}, {(void *)(uintptr_t)result, n}, {&h[2], sizeof(h[2])}};
+    struct iovec iov[] = {{&h[0], sizeof(h[0])},
+                          {(void *)(uintptr_t)end, end_len},
+                          {&h[1], sizeof(h[1])},
+                          {(void *)(uintptr_t)result, n},
+                          {&h[2], sizeof(h[2])}};
     ssize_t wrote;
 
     do
-        wrote = pwritev(w->fd, iov, 3, w->end);
+        wrote = pwritev(w->fd, iov, 5, w->end);
     while (wrote < 0 && errno == EINTR);
-    if (wrote == (ssize_t)(sizeof(h) + n))
+    if (wrote == (ssize_t)(sizeof(h) + end_len + n))
         return true;
     if (wrote > 0)
         (void)!ftruncate(w->fd, w->end);
     return false;
 }
 
-int
-spool_finish(struct spool_writer *w, const char *result, size_t n, struct err *err)
+static void
+encode_end(const struct spool_end *e, struct spool_end_record *ret)
 {
+    memset(ret, 0, sizeof(*ret));
+    ret->ended_at = e->ended_at;
+    ret->duration_ms = e->duration_ms;
+    ret->bytes_stdout = e->bytes_stdout;
+    ret->bytes_stderr = e->bytes_stderr;
+    ret->bytes_rich = e->bytes_rich;
+    ret->reason = (uint32_t)e->reason;
+    ret->ok = e->ok;
+    ret->truncated = e->truncated;
+    ret->runtime_invalidated = e->runtime_invalidated;
+    ret->state_lost_told = e->state_lost_told;
+    memcpy(ret->error_name, e->error_name, strnlen(e->error_name, sizeof(e->error_name) - 1));
+}
+
+int
+spool_finish(struct spool_writer *w, const struct spool_end *end, const char *result, size_t n,
+             struct err *err)
+{
+    struct spool_end_record record;
     int rc = 0;
 
+    if (end)
+        encode_end(end, &record);
     if (w->dropped)
         put_gap(w);
-    if (result == NULL || n > UINT32_MAX || !put_end(w, result, n)) {
+    if (result == NULL || n > UINT32_MAX || !put_end(w, end ? &record : NULL, result, n)) {
         if (result != NULL)
             rc = err_set(err, ERR_LIMIT, "the result of %zu bytes could not be written", n);
-        (void)put_record(w, SPOOL_END, w->seq + 1, NULL, 0);
+        (void)put_record(w, SPOOL_END, w->seq + 1, end ? (const char *)&record : NULL,
+                         end ? sizeof(record) : 0);
     }
     spool_writer_free(w);
     return rc;

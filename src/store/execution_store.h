@@ -109,8 +109,9 @@ int execution_store_prune_spools(struct db *db, int64_t ended_before, struct exe
                                  int max, struct err *err);
 /* Rows that ended before are deleted, at most max; returns how many. */
 int execution_store_prune(struct db *db, int64_t ended_before, int max, struct err *err);
-/* Unfinished ones whose session is gone or has another busy_execution: nobody will end them.
- * Recorded aborted; returns how many. */
-int execution_store_abort_strays(struct db *db, const struct db_now *now, struct err *err);
+/* Unfinished ones; with `strays` only those whose session is gone or has another busy_execution:
+ * nobody will end them. At most max into ret; how many, or -1. */
+int execution_store_unfinished(struct db *db, bool strays, struct execution_id *ret, int max,
+                               struct err *err);
 
 #endif

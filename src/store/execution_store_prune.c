@@ -30,12 +30,19 @@ execution_store_prune(struct db *db, int64_t ended_before, int max, struct err *
 }
 
 int
-execution_store_abort_strays(struct db *db, const struct db_now *now, struct err *err)
+execution_store_unfinished(struct db *db, bool strays, struct execution_id *ret, int max,
+                           struct err *err)
 {
-    return sql_run(db, err,
-                   "UPDATE executions SET reason = 'aborted', ended_at = ?1,"
-                   " duration_ms = max(0, ?1 - started_at) WHERE reason IS NULL"
-                   " AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.sid = executions.sid"
-                   "                 AND s.busy_execution = executions.eid)",
-                   "i", now->wall_ms);
+    sqlite3_stmt *s;
+    int n = 0;
+    int r = sql_first(db, &s, err,
+                      "SELECT eid FROM executions WHERE reason IS NULL"
+                      " AND (NOT ?1 OR NOT EXISTS (SELECT 1 FROM sessions s"
+                      "      WHERE s.sid = executions.sid AND s.busy_execution = executions.eid))"
+                      " LIMIT ?2",
+                      "dd", strays, max);
+
+    for (; r > 0; r = sql_next(db, &s, err))
+        sql_text(s, 0, ret[n++].eid, sizeof(ret[0].eid));
+    return r < 0 ? -1 : n;
 }

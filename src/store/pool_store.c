@@ -14,9 +14,12 @@ pool_store_wanted(struct db *db, int64_t size, int64_t since_wall_ms, struct err
     int64_t one;
 
     return sql_int(db, &one, err,
-                   "SELECT 1 WHERE (SELECT count(*) FROM pool) < ?1"
+                   "SELECT 1 WHERE (SELECT count(*) FROM pool)"
+                   " + (SELECT count(*) FROM orphans o WHERE NOT EXISTS"
+                   "    (SELECT 1 FROM runtimes r WHERE r.handle = o.handle)"
+                   "    AND NOT EXISTS (SELECT 1 FROM pool p WHERE p.handle = o.handle)) < ?1"
                    " AND NOT EXISTS (SELECT 1 FROM runtimes WHERE state = 'starting'"
-                   "                 AND handle = '' AND created_at > ?2)",
+                   "                 AND handle = '' AND sid IS NOT NULL AND created_at > ?2)",
                    "ii", size, since_wall_ms);
 }
 

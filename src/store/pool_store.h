@@ -30,8 +30,9 @@ struct pool_row {
     bool fit; /* of the kind, of this boot and young enough */
 };
 
-/* Is one wanted now: fewer than size are there and no session's runtime that was begun after
- * since_wall_ms is being started? 1 or 0. */
+/* Is one wanted now: fewer than size are there, orphans included (a start for the pool may have
+ * left one), and no session's runtime that was begun after since_wall_ms is being started? 1 or 0.
+ */
 int pool_store_wanted(struct db *db, int64_t size, int64_t since_wall_ms, struct err *err);
 
 /* 1, or 0: there are `size` already. */

@@ -92,6 +92,16 @@ row_execution(sqlite3_stmt *s, struct execution *ret)
     ret->generation = sqlite3_column_int64(s, 20);
 }
 
+int
+row_abandon_start(struct db *db, int64_t sid, int64_t generation, const struct db_now *now,
+                  struct err *err)
+{
+    return sql_run(db, err,
+                   "UPDATE runtimes SET sid = NULL, created_at = ?3 WHERE sid = ?1"
+                   " AND generation = ?2 AND state = 'starting' AND handle = ''",
+                   "iii", sid, generation, now->wall_ms);
+}
+
 int64_t
 row_back_off_ms(int64_t tries)
 {

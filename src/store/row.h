@@ -42,6 +42,12 @@ const char *row_binding_name(enum session_binding b);
 int row_free_workspace(struct db *db, int64_t workspace_id, enum workspace_fate fate,
                        const struct db_now *now, struct err *err);
 
+/* A start of which nobody can say whether it made a runtime, and under which handle: its row goes
+ * on counting against the caps without a session (see runtime_store.h), from now on. Only if it is
+ * starting and knows no handle. How many, or -1. */
+int row_abandon_start(struct db *db, int64_t sid, int64_t generation, const struct db_now *now,
+                      struct err *err);
+
 /* How long an unconfirmed end waits before the next try, after so many. */
 int64_t row_back_off_ms(int64_t tries);
 

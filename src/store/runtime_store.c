@@ -12,14 +12,11 @@ struct begin {
 };
 
 /* One that is starting is a dead process's. What its row knows a handle of may still run, and is
- * ended first. */
+ * ended first; what may run without a handle goes on counting. */
 static int
 clear_dead(struct db *db, const struct runtime_begin_args *a, struct err *err)
 {
-    if (sql_run(db, err,
-                "DELETE FROM runtimes WHERE sid = ? AND generation = ? AND state = 'starting'"
-                " AND handle = ''",
-                "ii", a->sid, a->generation) < 0)
+    if (row_abandon_start(db, a->sid, a->generation, &a->now, err) < 0)
         return -1;
     return sql_run(db, err,
                    "UPDATE runtimes SET state = 'quarantined', next_try_at = ?3,"
@@ -163,9 +160,9 @@ drop_tx(struct db *db, void *ctx, struct err *err)
 
     if (r <= 0)
         return r;
-    r = sql_run(db, err,
-                "DELETE FROM runtimes WHERE rid = ?1 AND (?2 OR coalesce(?3, handle) = '')", "idt",
-                rid, a->ended, handle);
+    r = sql_run(db, err, "DELETE FROM runtimes WHERE rid = ? AND ?", "id", rid, a->ended);
+    if (r == 0 && !handle)
+        r = row_abandon_start(db, a->sid, a->generation, &a->now, err);
     if (r == 0)
         r = sql_run(db, err,
                     "UPDATE runtimes SET state = 'quarantined', handle = coalesce(?2, handle),"

@@ -18,6 +18,10 @@
  * that is not quarantined per sid (partial UNIQUE index).  A handle is unique where not ''.
  * Back-off of quarantined ones: 2 s doubling with every try to at most 5 min, on the boot clock.
  *
+ * A starting row without sid and handle is an abandoned start: its opener died or got no answer, so
+ * that the backend may have a runtime whose handle nobody knows.  It counts like the others until
+ * that has turned up among the orphans and was ended, or did not turn up (created_at: since when).
+ *
  * orphans(handle PK, backend, first_seen_boot_ms, last_seen_boot_ms): runtimes the backend has and
  * no row knows.
  *
@@ -40,8 +44,8 @@ struct runtime_begin_args {
 };
 /* For a session without a runtime (no row starting or live with its sid; one that is starting with
  * the session's generation is a dead process's, since the caller has the session's turn: it is
- * deleted first, or where a handle was noted quarantined, due at once: then QUARANTINED). Checks as
- * session_store_open does; generation + 1 in both rows. */
+ * abandoned first, or where a handle was noted quarantined, due at once: then QUARANTINED). Checks
+ * as session_store_open does; generation + 1 in both rows. */
 int runtime_store_begin(struct db *db, const struct runtime_begin_args *a,
                         enum runtime_begin_outcome *ret_outcome, int64_t *ret_generation,
                         struct err *err);
@@ -57,7 +61,7 @@ int runtime_store_ready(struct db *db, int64_t sid, int64_t generation, const ch
 
 /* The session loses its runtime (live or starting, of this generation): the row is deleted when
  * `ended`, else quarantined (next try after the first back-off; with handle `handle` if that is not
- * NULL). A row without any handle is always deleted. The session: ready -> cold; busy stays busy;
+ * NULL, or abandoned where no handle is known). The session: ready -> cold; busy stays busy;
  * state_lost is set to 1 when `lost`, and to 0 when `lost` < 0, left when 0. 1, or 0 fenced. */
 struct runtime_drop_args {
     int64_t sid, generation;
@@ -91,6 +95,18 @@ int runtime_store_ended(struct db *db, int64_t rid, struct err *err);
 int runtime_store_retry_later(struct db *db, int64_t rid, const struct db_now *now,
                               struct err *err);
 
+/* Those that are live for a session, by handle; at most max, how many, or -1. */
+struct runtime_live {
+    int64_t sid, generation;
+    char handle[HANDLE_MAX + 1];
+};
+int runtime_store_live(struct db *db, const char *backend, struct runtime_live *ret, int max,
+                       struct err *err);
+/* Those that are starting for a session which is not opening or closing: of sid alone, or (0) of
+ * all; at most max, how many, or -1. */
+int runtime_store_starting(struct db *db, int64_t sid, struct runtime_row *ret, int max,
+                           struct err *err);
+
 /* Does any row know this handle, of a session or of the pool? 1 or 0. */
 int runtime_store_knows(struct db *db, const char *handle, struct err *err);
 
@@ -105,5 +121,11 @@ int runtime_store_orphans(struct db *db, const char *backend, const struct orpha
                           int n_seen, int64_t older_than_ms, const struct db_now *now,
                           struct orphan_handle *ret, int max, struct err *err);
 int runtime_store_orphan_gone(struct db *db, const char *handle, struct err *err);
+
+/* Deletes abandoned starts of this backend: those from before since_wall_ms, as far as there are
+ * more of them than orphans (each of which may be what one of them made), and all from before
+ * end_wall_ms. How many, or -1. */
+int runtime_store_abandoned_end(struct db *db, const char *backend, int64_t since_wall_ms,
+                                int64_t end_wall_ms, struct err *err);
 
 #endif

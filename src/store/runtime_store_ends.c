@@ -98,6 +98,44 @@ runtime_store_retry_later(struct db *db, int64_t rid, const struct db_now *now, 
 }
 
 int
+runtime_store_live(struct db *db, const char *backend, struct runtime_live *ret, int max,
+                   struct err *err)
+{
+    sqlite3_stmt *s;
+    int n = 0;
+    int r = sql_first(db, &s, err,
+                      "SELECT sid, generation, handle FROM runtimes WHERE backend = ?"
+                      " AND state = 'live' AND sid IS NOT NULL ORDER BY handle LIMIT ?",
+                      "td", backend, max);
+
+    for (; r > 0; r = sql_next(db, &s, err)) {
+        ret[n].sid = sqlite3_column_int64(s, 0);
+        ret[n].generation = sqlite3_column_int64(s, 1);
+        sql_text(s, 2, ret[n].handle, sizeof(ret[n].handle));
+        n++;
+    }
+    return r < 0 ? -1 : n;
+}
+
+int
+runtime_store_starting(struct db *db, int64_t sid, struct runtime_row *ret, int max,
+                       struct err *err)
+{
+    sqlite3_stmt *s;
+    int n = 0;
+    int r = sql_first(db, &s, err,
+                      "SELECT " COLUMNS " FROM runtimes WHERE state = 'starting'"
+                      " AND (?1 = 0 OR sid = ?1) AND EXISTS (SELECT 1 FROM sessions s"
+                      " WHERE s.sid = runtimes.sid AND s.state NOT IN ('opening', 'closing'))"
+                      " ORDER BY rid LIMIT ?2",
+                      "id", sid, max);
+
+    for (; r > 0; r = sql_next(db, &s, err))
+        read_runtime(s, &ret[n++]);
+    return r < 0 ? -1 : n;
+}
+
+int
 runtime_store_knows(struct db *db, const char *handle, struct err *err)
 {
     int64_t one;
@@ -161,4 +199,19 @@ int
 runtime_store_orphan_gone(struct db *db, const char *handle, struct err *err)
 {
     return sql_run(db, err, "DELETE FROM orphans WHERE handle = ?", "t", handle) < 0 ? -1 : 0;
+}
+
+#define ABANDONED "backend = ?1 AND state = 'starting' AND sid IS NULL AND handle = ''"
+
+int
+runtime_store_abandoned_end(struct db *db, const char *backend, int64_t since_wall_ms,
+                            int64_t end_wall_ms, struct err *err)
+{
+    return sql_run(db, err,
+                   "DELETE FROM runtimes WHERE rid IN (SELECT rid FROM runtimes WHERE " ABANDONED
+                   " AND created_at <= ?2 ORDER BY created_at, rid LIMIT max(0,"
+                   " (SELECT count(*) FROM runtimes WHERE " ABANDONED ")"
+                   " - (SELECT count(*) FROM orphans WHERE backend = ?1)))"
+                   " OR (" ABANDONED " AND created_at <= ?3)",
+                   "tii", backend, since_wall_ms, end_wall_ms);
 }

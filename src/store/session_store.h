@@ -87,7 +87,8 @@ int session_store_opened(struct db *db, int64_t sid, int64_t generation, const c
 
 /* Undoes an open: deletes the session's row (no history) if it is still opening (or closing and
  * never ready: its runtime is starting) with this generation. The runtime's row: becomes
- * quarantined with `quarantine_handle` when that is not NULL, else is deleted. The workspace:
+ * quarantined with `quarantine_handle` when that is not NULL, abandoned (see runtime_store.h) when
+ * it is "", else is deleted. The workspace:
  * files_kept -> kept again with the kept_since it had is not known any more: kept_since = now;
  * else its row is deleted (or doomed when !workspace_removed). 1 done, 0 not in that state. */
 int session_store_undo_open(struct db *db, int64_t sid, int64_t generation,
@@ -164,6 +165,8 @@ int session_store_finish_close(struct db *db, int64_t sid, bool runtime_ended,
 /* The close_reason of a closing session; 1 found, 0 not closing. */
 int session_store_close_reason(struct db *db, int64_t sid, enum session_end *ret, struct err *err);
 
+/* Is the clock's row of this boot? 1, 0 of another or missing, -1. */
+int session_store_same_boot(struct db *db, const struct db_now *now, struct err *err);
 /* Called by every process when it starts: if the clock row's boot_id is another than now's, the
  * machine was rebooted: every session gets a fresh TTL (touched); ready and busy ones become cold
  * with state_lost, unfinished executions aborted, busy columns cleared; opening and closing stay;

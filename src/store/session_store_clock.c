@@ -29,9 +29,8 @@ static const struct {
     {"iit", "UPDATE clock SET wall_ms = ?1, boot_ms = ?2, boot_id = ?3"},
 };
 
-/* 1 the clock row is of this boot, 0 of another or missing, -1. */
-static int
-same_boot(struct db *db, const struct db_now *now, struct err *err)
+int
+session_store_same_boot(struct db *db, const struct db_now *now, struct err *err)
 {
     int64_t n;
     int r = sql_int(db, &n, err, "SELECT count(*) FROM clock WHERE boot_id = ?", "t", now->boot_id);
@@ -70,7 +69,7 @@ int
 session_store_reboot(struct db *db, const struct db_now *now, struct err *err)
 {
     struct db_now copy = *now;
-    int same = same_boot(db, now, err);
+    int same = session_store_same_boot(db, now, err);
 
     /* Mostly nothing is to be done, and then a process starts though somebody holds the writer's
      * lock. */

@@ -58,11 +58,13 @@ struct finish {
 static int
 end_runtimes(struct db *db, const struct finish *f, struct err *err)
 {
-    int64_t wait_ms = row_back_off_ms(0);
+    int64_t wait_ms = row_back_off_ms(0), generation;
+    /* Closing nobody holds it: one that is starting without a handle is a dead process's. */
+    int r =
+        sql_int(db, &generation, err, "SELECT generation FROM sessions WHERE sid = ?", "i", f->sid);
 
-    if (sql_run(db, err,
-                "DELETE FROM runtimes WHERE sid = ?1 AND state <> 'quarantined'"
-                " AND (?2 OR handle = '')",
+    if (r < 0 || row_abandon_start(db, f->sid, generation, f->now, err) < 0 ||
+        sql_run(db, err, "DELETE FROM runtimes WHERE sid = ?1 AND state <> 'quarantined' AND ?2",
                 "id", f->sid, f->runtime_ended) < 0)
         return -1;
     return sql_run(db, err,

@@ -216,13 +216,15 @@ struct undo {
     const struct db_now *now;
 };
 
-/* Its starting runtime: kept for another try at ending it, or gone. */
+/* Its starting runtime: kept for another try at ending it, gone, or nobody knows. */
 static int
 undo_runtime(struct db *db, const struct undo *u, struct err *err)
 {
     int64_t wait_ms = row_back_off_ms(0);
 
-    if (!u->handle || !*u->handle)
+    if (u->handle && !*u->handle)
+        return row_abandon_start(db, u->sid, u->generation, u->now, err);
+    if (!u->handle)
         return sql_run(db, err, "DELETE FROM runtimes WHERE sid = ? AND state = 'starting'", "i",
                        u->sid);
     return sql_run(db, err,

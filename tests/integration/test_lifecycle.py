@@ -138,6 +138,33 @@ def test_gateway_down_and_up_again(stack, client):
         assert client.delete(f"/v1/sessions/{name}").status == 204
 
 
+def test_sessions_nobody_uses_turn_cold_when_their_gateway_was_restarted(stack, client):
+    names = ["c0", "c1", "c2"]
+    for name in names:
+        client.open(name)
+    client.run("c0", "x = 1; open('f', 'w').write('kept')")
+    client.put("/v1/sessions/c1/files/g", b"kept too")
+    before = {h for h, in stack.sql("SELECT handle FROM runtimes")}
+    stack.stop_process("gateway", signal.SIGKILL)
+    time.sleep(1.5)  # sweeps that reach no gateway conclude nothing
+    assert {h for h, in stack.sql("SELECT handle FROM runtimes")} == before
+    stack.start_gateway()
+    wait_until(lambda: stack.sql("SELECT DISTINCT state FROM sessions WHERE name LIKE 'c_'") == [("cold",)], 30, "cold")
+    assert stack.sql("SELECT count(*) FROM runtimes") == [(0,)]
+    first = client.run("c0", "print(open('f').read()); x", timeout=60)
+    assert first["stdout"] == "kept\n" and first["error_name"] == "NameError"
+    assert first["session"]["state_lost"] is True and first["session"]["generation"] == 2
+    assert client.run("c0", "1")["session"]["state_lost"] is False
+    assert client.get("/v1/sessions/c1/files/g").body == b"kept too"
+    reused = client.post("/v1/sessions", {"session_id": "c1"})
+    assert reused.status == 200 and reused.json()["state_lost"] is True
+    looks = [client.get("/v1/sessions/c2").json() for _ in range(2)]
+    assert [(s["state"], s["state_lost"]) for s in looks] == [("cold", True), ("cold", False)]
+    assert {h for h, in stack.sql("SELECT handle FROM runtimes")} == set(stack.kernels())
+    for name in names:
+        assert client.delete(f"/v1/sessions/{name}").status == 204
+
+
 def answer_wrongly(port, answer):
     """A gateway that sends these bytes to whoever asks, or with None nothing at all; returns how to end it."""
     listener = socket.create_server(("127.0.0.1", port))

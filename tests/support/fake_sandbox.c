@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +106,15 @@ fake_kill(const char *dir, const char *handle)
     fake_world_unmap(w);
 }
 
+void
+fake_death(struct fake_world *w, enum fake_death at)
+{
+    int expected = (int)at;
+
+    if (atomic_compare_exchange_strong(&w->die_at, &expected, FAKE_DIES_NOWHERE))
+        (void)raise(SIGKILL);
+}
+
 static int
 fake_open(struct sandbox *sb, const char *key, struct runtime_made *ret, struct deadline d,
           struct err *err)
@@ -122,6 +132,11 @@ fake_open(struct sandbox *sb, const char *key, struct runtime_made *ret, struct 
     memcpy(ret->handle, handle, sizeof handle);
     id_uuid4(ret->kernel_session);
     fake_stray(f->dir, handle);
+    fake_death(f->w, FAKE_DIES_STARTED);
+    if (strikes(&f->w->unanswered_opens)) {
+        ret->handle[0] = '\0';
+        return err_slug(err, ERR_UNCERTAIN, "gateway_unavailable", "told to be silent");
+    }
     if (strikes(&f->w->uncertain_opens))
         return err_set(err, ERR_UNCERTAIN, "told to be uncertain");
     return 0;
@@ -249,7 +264,9 @@ fake_close(struct sandbox *sb, const char *handle, struct deadline d, struct err
     atomic_fetch_add(&f->w->closes, 1);
     if (strikes(&f->w->fail_closes))
         return err_set(err, ERR_UNCERTAIN, "told to be uncertain");
+    fake_death(f->w, FAKE_DIES_CLOSING);
     fake_kill(f->dir, handle);
+    fake_death(f->w, FAKE_DIES_CLOSED);
     return 0;
 }
 
@@ -257,9 +274,13 @@ static int
 fake_alive(struct sandbox *sb, const char *handle, struct deadline d, enum alive *ret,
            struct err *err)
 {
-    (void)err;
-    (void)poll(NULL, 0, deadline_poll_ms(d, atomic_load(&((struct fake *)sb)->w->alive_ms)));
-    *ret = lives(((struct fake *)sb)->dir, handle) ? ALIVE_YES : ALIVE_NO;
+    struct fake *f = (struct fake *)sb;
+
+    (void)poll(NULL, 0, deadline_poll_ms(d, atomic_load(&f->w->alive_ms)));
+    *ret = ALIVE_UNKNOWN;
+    if (strikes(&f->w->fail_alives))
+        return err_slug(err, ERR_UNAVAILABLE, "gateway_unavailable", "told to fail");
+    *ret = lives(f->dir, handle) ? ALIVE_YES : ALIVE_NO;
     return 0;
 }
 
@@ -292,11 +313,28 @@ fake_count(const char *dir)
 }
 
 static int
+kill_one(void *ctx, const struct runtime_seen *seen)
+{
+    fake_kill(ctx, seen->handle);
+    return 0;
+}
+
+void
+fake_kill_all(const char *dir)
+{
+    (void)each(dir, kill_one, (void *)(uintptr_t)dir);
+}
+
+static int
 fake_list(struct sandbox *sb, sandbox_list_cb cb, void *ctx, struct deadline d, struct err *err)
 {
+    struct fake *f = (struct fake *)sb;
+
     (void)d;
-    (void)err;
-    (void)each(((struct fake *)sb)->dir, cb, ctx);
+    if (strikes(&f->w->fail_lists))
+        return err_slug(err, ERR_UNAVAILABLE, "gateway_error", "told to fail");
+    if (!strikes(&f->w->cut_lists)) /* else: a wrong answer, as if there were none */
+        (void)each(f->dir, cb, ctx);
     return 0;
 }
 

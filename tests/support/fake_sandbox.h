@@ -13,6 +13,8 @@
  * Code is one word and an argument: "print TEXT", "sleep MS" (ends early by a hook), "die" (the
  * runtime goes), "error", "mute" (as sleep, but no interrupt stops it).
  */
+enum fake_death { FAKE_DIES_NOWHERE, FAKE_DIES_STARTED, FAKE_DIES_CLOSING, FAKE_DIES_CLOSED };
+
 struct fake_world {
     /* counted */
     atomic_int opens, binds, execs, closes, interrupts;
@@ -20,6 +22,10 @@ struct fake_world {
     atomic_int running, most_running;
     /* what goes wrong: that many times; -1 always */
     atomic_int fail_opens, uncertain_opens, fail_binds, fail_closes, gone_execs, fail_execs;
+    atomic_int unanswered_opens; /* a runtime is there and nobody is told which */
+    atomic_int fail_lists, cut_lists, fail_alives;
+    atomic_int die_at;      /* enum fake_death: the next process that comes there is killed */
+    atomic_int hold_render; /* 1: the next run that renders its result stops there; 2: one does */
     atomic_int open_ms, bind_ms, alive_ms; /* how long a start takes, a bind, and a look */
     atomic_int order_n;                    /* "print N" as they came */
     atomic_int order[64];
@@ -29,8 +35,12 @@ struct fake_world {
 struct fake_world *fake_world(const char *dir);
 void fake_world_unmap(struct fake_world *w);
 struct sandbox *fake_sandbox_new(const char *dir);
+/* Kills the process if it is to die there. */
+void fake_death(struct fake_world *w, enum fake_death at);
 /* Ends a runtime behind everybody's back (a dead kernel). */
 void fake_kill(const char *dir, const char *handle);
+/* All of them, as the restart of a gateway does. */
+void fake_kill_all(const char *dir);
 /* Makes one that no row knows. */
 void fake_stray(const char *dir, const char *handle);
 int fake_count(const char *dir); /* runtimes that live */

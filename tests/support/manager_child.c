@@ -6,6 +6,7 @@
  *   exec ID CODE   "REASON LOST OUT", or "error SLUG"
  *   keep ID CODE   the same, and keeps all files of the session
  *   files ID MS    holds a lease that long, then counts as work
+ *   put ID PATH    "half" in the middle of an upload, in which it stays
  *   close ID       "done" or "deferred", or "error SLUG"
  *   sweep
  */
@@ -72,6 +73,25 @@ do_files(struct fixture *f, const char *id, const char *ms)
 }
 
 static int
+do_put(struct fixture *f, const char *id, const char *path)
+{
+    struct file_lease l;
+    struct file_upload *u = NULL;
+    struct err err = ERR_INIT;
+
+    if (manager_files_begin(f->m, &f->ann, id, &l, &err) < 0 ||
+        manager_upload_begin(f->m, &l, path, strlen(path), &u, &err) < 0 ||
+        manager_upload_write(u, "new and", 7, &err) < 0)
+        return result(err.slug ? err.slug : err_name(err.code), NULL);
+    (void)printf("half\n");
+    (void)fflush(stdout);
+    (void)poll(NULL, 0, 20000);
+    manager_upload_abort(u);
+    manager_files_end(f->m, &l, false);
+    return 0;
+}
+
+static int
 do_close(struct fixture *f, const char *id)
 {
     bool deferred = false;
@@ -102,6 +122,8 @@ verb(struct fixture *f, int argc, char **argv)
         return do_exec(f, a, b, true);
     if (strcmp(v, "files") == 0)
         return do_files(f, a, b);
+    if (strcmp(v, "put") == 0)
+        return do_put(f, a, b);
     if (strcmp(v, "close") == 0)
         return do_close(f, a);
     return strcmp(v, "sweep") == 0 ? do_sweep(f) : 2;
@@ -117,8 +139,10 @@ main(int argc, char **argv)
         return 2;
     log_init("manager_child", LOG_LEVEL_ERROR, false);
     fixture_options(&f, argv[1]);
+    f.world = fake_world(f.kernels);
     f.m = fixture_other(&f);
     rc = verb(&f, argc, argv);
     manager_free(f.m);
+    fake_world_unmap(f.world);
     return rc;
 }

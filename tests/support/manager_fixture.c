@@ -193,7 +193,15 @@ fixture_open(struct fixture *f, struct manager *m, const char *id, struct sessio
 static int
 render(void *ctx, const struct exec_outcome *o, bool full, struct buf *out)
 {
-    (void)ctx;
+    struct fixture *f = ctx;
+
+    if (f->world && full && atomic_load(&f->world->hold_render) == 1) {
+        struct deadline d = deadline_in(20000);
+
+        atomic_store(&f->world->hold_render, 2);
+        while (atomic_load(&f->world->hold_render) == 2 && !deadline_passed(d))
+            (void)poll(NULL, 0, 2);
+    }
     return buf_printf(out, "{\"eid\":\"%s\",\"full\":%d}", o->row.eid, full);
 }
 
@@ -201,7 +209,7 @@ static const char *
 run(struct fixture *f, struct manager *m, const char *id, const char *code,
     const struct capture_request *capture, struct exec_outcome *ret)
 {
-    const struct exec_callbacks cb = {.render = render};
+    const struct exec_callbacks cb = {.ctx = f, .render = render};
     char request_id[ID_UUID_SIZE];
     struct execution_request q = {.code = code,
                                   .code_len = strlen(code),

@@ -83,7 +83,7 @@ test_framing(void **state)
     assert_string_equal(fake_answer_header(&x.f, "Content-Type"), "text/event-stream");
     assert_string_equal(fake_answer_header(&x.f, "Cache-Control"), "no-store");
     put(&x, EVENT_RESULT, "{}", 2);
-    (void)spool_finish(x.w, NULL, 0, NULL);
+    (void)spool_finish(x.w, NULL, NULL, 0, NULL);
     x.w = NULL;
     assert_int_equal(sse_pump(&x.s), SSE_ENDED);
     assert_non_null(strstr(body(&x), "id: 4\nevent: result\ndata: {}\n\n"));
@@ -208,7 +208,7 @@ test_resume_behind_result(void **state)
     (void)state;
     start(&x, 1);
     put(&x, EVENT_RESULT, "{}", 2);
-    (void)spool_finish(x.w, NULL, 0, NULL);
+    (void)spool_finish(x.w, NULL, NULL, 0, NULL);
     x.w = NULL;
     execution_result_init(&r);
     assert_int_equal(sse_pump(&x.s), SSE_ENDED);

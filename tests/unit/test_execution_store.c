@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "store/sql.h"
 #include "store/turn_store.h"
 #include "unit/store_fixture.h"
 
@@ -246,22 +247,29 @@ t_lists_and_pruning(void **state)
 }
 
 static void
-t_strays_are_aborted(void **state)
+t_strays_are_found(void **state)
 {
     struct store_fixture *f = *state;
     int64_t sid = store_fixture_ready(f, "o", "s");
     struct execution row, seen;
     struct execution_begin_args a = store_fixture_exec_args(f, sid, "r1", &row);
+    struct execution_id ids[2];
 
+    assert_int_equal(execution_store_unfinished(f->db, false, ids, 2, NULL), 0);
     assert_int_equal(begin(f, &a, NULL), EXECUTION_BEGIN_OK);
-    assert_int_equal(execution_store_abort_strays(f->db, &f->now, NULL), 0);
+    assert_int_equal(execution_store_unfinished(f->db, true, ids, 2, NULL), 0);
+    assert_int_equal(execution_store_unfinished(f->db, false, ids, 2, NULL), 1);
+    assert_string_equal(ids[0].eid, row.eid);
     end(f, &row, REASON_COMPLETED);
     a = store_fixture_exec_args(f, sid, "r2", &row);
     assert_int_equal(begin(f, &a, NULL), EXECUTION_BEGIN_OK);
-    assert_int_equal(session_store_reboot(f->db, &(struct db_now){1, 1, "boot-2"}, NULL), 1);
-    assert_int_equal(execution_store_abort_strays(f->db, &f->now, NULL), 0);
+    assert_int_equal(
+        sql_run(f->db, NULL, "UPDATE sessions SET state = 'ready', busy_execution = NULL", ""), 1);
+    assert_int_equal(execution_store_unfinished(f->db, true, ids, 2, NULL), 1);
+    assert_int_equal(execution_store_abort(f->db, ids[0].eid, &f->now, NULL), 1);
     assert_int_equal(execution_store_get(f->db, NULL, row.eid, &seen, NULL), 1);
     assert_int_equal(seen.reason, REASON_ABORTED);
+    assert_int_equal(execution_store_unfinished(f->db, false, ids, 2, NULL), 0);
 }
 
 int
@@ -271,7 +279,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         T(t_one_at_a_time_and_once), T(t_stale),      T(t_idempotency),
         T(t_ends_in_other_states),   T(t_interrupts), T(t_lists_and_pruning),
-        T(t_strays_are_aborted),
+        T(t_strays_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

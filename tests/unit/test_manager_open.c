@@ -353,7 +353,9 @@ test_killed_opener_is_undone(void **state)
     atomic_store(&f.world->open_ms, 0);
     assert_null(fixture_open(&f, f.m, "k", NULL, &created));
     assert_true(created);
-    assert_int_equal(fixture_sql(&f, "SELECT count(*) FROM runtimes"), 1);
+    /* Of the start that was cut off nobody knows the end: it counts until the sweep has looked. */
+    assert_int_equal(fixture_sql(&f, "SELECT count(*) FROM runtimes WHERE sid IS NOT NULL"), 1);
+    assert_int_equal(fixture_sql(&f, "SELECT count(*) FROM runtimes"), 2);
     assert_int_equal(entries(f.workspaces), 1);
 }
 

@@ -76,7 +76,10 @@ t_a_dead_start_is_cleared(void **state)
     assert_int_equal(begin(f, sid, 1, &g), RUNTIME_BEGIN_OK);
     assert_int_equal(begin(f, sid, 2, &g), RUNTIME_BEGIN_OK); /* its process died before a kernel */
     assert_int_equal(g, 3);
-    assert_string_equal(store_fixture_ask(f, "SELECT count(*) FROM runtimes"), "1");
+    /* There may be one all the same: it goes on counting, without the session. */
+    assert_string_equal(store_fixture_ask(f, "SELECT count(*) FROM runtimes"), "2");
+    assert_string_equal(store_fixture_ask(f, "SELECT count(*) FROM runtimes WHERE sid IS NULL"),
+                        "1");
 
     /* It died with one: that one is ended before another is made. */
     assert_int_equal(runtime_store_note(f->db, sid, 3, "k3", "", NULL), 1);
@@ -102,7 +105,68 @@ t_closing_is_fenced(void **state)
     assert_int_equal(begin(f, sid, g, &g), RUNTIME_BEGIN_STALE);
     assert_int_equal(
         session_store_finish_close(f->db, sid, false, WORKSPACE_REMOVED, &f->now, NULL), 1);
-    assert_string_equal(store_fixture_ask(f, "SELECT count(*) FROM runtimes"), "0");
+    assert_string_equal(
+        store_fixture_ask(f, "SELECT count(*) FROM runtimes WHERE sid IS NULL AND handle = ''"),
+        "1");
+}
+
+#define LEFT(f) store_fixture_ask(f, "SELECT count(*) FROM runtimes")
+
+static void
+t_abandoned_starts_end(void **state)
+{
+    struct store_fixture *f = *state;
+    struct orphan_handle seen[2] = {{"x"}, {"y"}}, ret[4];
+    int64_t sid[3], t0 = f->now.wall_ms;
+
+    for (int i = 0; i < 3; i++) {
+        char name[2] = {(char)('a' + i), '\0'};
+
+        assert_int_equal(store_fixture_open(f, "o", name, &sid[i]), SESSION_OPEN_NEW);
+        store_fixture_pass(f, 1000);
+        assert_int_equal(session_store_undo_open(f->db, sid[i], 1, "", true, &f->now, NULL), 1);
+    }
+    assert_string_equal(LEFT(f), "3");
+    assert_int_equal(store_fixture_open(f, "o", "d", &sid[0]), SESSION_OPEN_OWNER_FULL);
+    /* Two may be the orphans there are; of the third nothing has shown since it was given up. */
+    assert_int_equal(runtime_store_orphans(f->db, "jupyter", seen, 2, 1000, &f->now, ret, 4, NULL),
+                     0);
+    assert_int_equal(runtime_store_abandoned_end(f->db, "other", t0 + 9000, 0, NULL), 0);
+    assert_int_equal(runtime_store_abandoned_end(f->db, "jupyter", t0 + 999, 0, NULL), 0);
+    assert_int_equal(runtime_store_abandoned_end(f->db, "jupyter", t0 + 9000, 0, NULL), 1);
+    assert_int_equal(runtime_store_abandoned_end(f->db, "jupyter", t0 + 9000, 0, NULL), 0);
+    assert_int_equal(runtime_store_orphan_gone(f->db, "x", NULL), 0);
+    assert_int_equal(runtime_store_abandoned_end(f->db, "jupyter", t0 + 9000, 0, NULL), 1);
+    assert_string_equal(LEFT(f), "1");
+    /* Not for ever, whatever the list is like. */
+    assert_int_equal(runtime_store_abandoned_end(f->db, "jupyter", 0, t0 + 9000, NULL), 1);
+    assert_string_equal(LEFT(f), "0");
+}
+
+static void
+t_live_and_starting_ones(void **state)
+{
+    struct store_fixture *f = *state;
+    int64_t b = store_fixture_ready(f, "o", "b"), a = store_fixture_ready(f, "o", "a"), g = 0;
+    struct runtime_live live[3];
+    struct runtime_row row[2];
+
+    (void)store_fixture_open(f, "o", "opening", NULL);
+    assert_int_equal(runtime_store_live(f->db, "jupyter", live, 3, NULL), 2);
+    assert_string_equal(live[0].handle, "k-a");
+    assert_int_equal(live[0].sid, a);
+    assert_int_equal(live[1].generation, 1);
+    assert_int_equal(runtime_store_live(f->db, "jupyter", live, 1, NULL), 1);
+    assert_int_equal(runtime_store_live(f->db, "other", live, 3, NULL), 0);
+    assert_int_equal(runtime_store_starting(f->db, 0, row, 2, NULL), 0);
+    assert_int_equal(drop(f, b, 1, true, 0), 1);
+    assert_int_equal(runtime_store_begin(f->db, &(struct runtime_begin_args){b, 1, 9, 9, 0, f->now},
+                                         &(enum runtime_begin_outcome){0}, &g, NULL),
+                     0);
+    assert_int_equal(runtime_store_starting(f->db, 0, row, 2, NULL), 1);
+    assert_int_equal(row[0].sid, b);
+    assert_int_equal(runtime_store_starting(f->db, a, row, 2, NULL), 0);
+    assert_int_equal(runtime_store_starting(f->db, b, row, 2, NULL), 1);
 }
 
 static void
@@ -194,6 +258,8 @@ main(void)
         T(t_a_lost_runtime_is_replaced),
         T(t_a_dead_start_is_cleared),
         T(t_closing_is_fenced),
+        T(t_abandoned_starts_end),
+        T(t_live_and_starting_ones),
         T(t_caps),
         T(t_back_off_doubles),
         T(t_a_close_forgets_no_quarantined_one),

@@ -107,9 +107,9 @@ t_a_reader_follows_the_writer(void **state)
     expect(r, EVENT_STDOUT, "", 2);
     assert_int_equal(next(r), 0);
     assert_int_equal(put(w, EVENT_RESULT, "{\"ok\":1}"), 3);
+    assert_int_equal(next(r), 0); /* not before it is said how the run ended */
+    (void)spool_finish(w, NULL, NULL, 0, NULL);
     expect(r, EVENT_RESULT, "{\"ok\":1}", 3);
-    assert_int_equal(next(r), 0);
-    (void)spool_finish(w, NULL, 0, NULL);
     assert_int_equal(next(r), 2);
     assert_int_equal(next(r), 2);
     spool_reader_free(r);
@@ -121,6 +121,59 @@ t_a_reader_follows_the_writer(void **state)
     r = reader(99);
     assert_int_equal(next(r), 2);
     spool_reader_free(r);
+}
+
+static void
+t_the_end_says_how(void **state)
+{
+    (void)state;
+    struct spool_end said = {.ended_at = 1,
+                             .duration_ms = 2,
+                             .bytes_stdout = 3,
+                             .bytes_stderr = 4,
+                             .bytes_rich = INT64_MAX,
+                             .reason = REASON_EXCEPTION,
+                             .truncated = true,
+                             .state_lost_told = true,
+                             .error_name = "KeyError"};
+    struct spool_end got;
+    struct err err = ERR_INIT;
+    assert_int_equal(spool_get_end(dir, EID, &got, &err), -1);
+    assert_int_equal(err.code, ERR_NOT_FOUND);
+    struct spool_writer *w = writer(1 << 20);
+    put(w, EVENT_STDOUT, "abc");
+    put(w, EVENT_RESULT, "{}");
+    assert_int_equal(spool_get_end(dir, EID, &got, &err), -1);
+    assert_int_equal(err.code, ERR_NOT_FOUND);
+    assert_int_equal(spool_finish(w, &said, "{\"a\":1}", 7, &err), 0);
+    memset(&got, 1, sizeof(got));
+    assert_int_equal(spool_get_end(dir, EID, &got, &err), 0);
+    assert_int_equal(got.ended_at, 1);
+    assert_int_equal(got.duration_ms, 2);
+    assert_int_equal(got.bytes_stdout, 3);
+    assert_int_equal(got.bytes_stderr, 4);
+    assert_true(got.bytes_rich == INT64_MAX);
+    assert_int_equal(got.reason, REASON_EXCEPTION);
+    assert_false(got.ok);
+    assert_true(got.truncated);
+    assert_false(got.runtime_invalidated);
+    assert_true(got.state_lost_told);
+    assert_string_equal(got.error_name, "KeyError");
+    struct buf whole = BUF_INIT(100);
+    assert_int_equal(spool_get_result(dir, EID, &whole, &err), 0);
+    assert_string_equal(buf_str(&whole), "{\"a\":1}");
+    buf_done(&whole);
+    struct spool_reader *r = reader(0);
+    expect(r, EVENT_STDOUT, "abc", 1);
+    expect(r, EVENT_RESULT, "{}", 2);
+    assert_int_equal(next(r), 2);
+    spool_reader_free(r);
+    /* No reason that there is. */
+    spool_remove(dir, EID);
+    w = writer(1 << 20);
+    said.reason = (enum exec_reason)99;
+    (void)spool_finish(w, &said, NULL, 0, &err);
+    assert_int_equal(spool_get_end(dir, EID, &got, &err), -1);
 }
 
 static void
@@ -146,7 +199,7 @@ t_beyond_the_bound_there_is_one_gap(void **state)
     put(w, EVENT_STDERR, ""); /* would not fit either; nor may it overtake the dropped one */
     put(w, EVENT_STDOUT, "0123");
     assert_int_equal(put(w, EVENT_RESULT, "{}"), 6);
-    (void)spool_finish(w, NULL, 0, NULL);
+    (void)spool_finish(w, NULL, NULL, 0, NULL);
     struct spool_reader *r = reader(0);
     expect(r, EVENT_STDOUT, "abcd", 1);
     expect(r, EVENT_GAP, "{\"dropped_bytes\":14}", 5);
@@ -165,7 +218,7 @@ t_a_run_that_ends_in_a_gap_still_shows_it(void **state)
     (void)state;
     struct spool_writer *w = writer(10);
     put(w, EVENT_STDOUT, "abc");
-    (void)spool_finish(w, NULL, 0, NULL);
+    (void)spool_finish(w, NULL, NULL, 0, NULL);
     struct spool_reader *r = reader(0);
     expect(r, EVENT_GAP, "{\"dropped_bytes\":3}", 2);
     assert_int_equal(next(r), 2);
@@ -188,7 +241,7 @@ t_a_payload_over_the_maximum_is_dropped(void **state)
     w = writer(INT64_C(1) << 40);
     ev.n = n - 1;
     assert_int_equal(spool_append(w, &ev, NULL), 0);
-    (void)spool_finish(w, NULL, 0, NULL);
+    (void)spool_finish(w, NULL, NULL, 0, NULL);
     struct spool_reader *r = reader(0);
     struct exec_event got;
     int64_t seq;
@@ -216,7 +269,7 @@ t_a_full_disk_is_a_gap_and_no_half_record(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
     put(w, EVENT_STDOUT, "later"); /* there is space again; order would be broken by it */
     put(w, EVENT_RESULT, "{}");
-    (void)spool_finish(w, NULL, 0, NULL);
+    (void)spool_finish(w, NULL, NULL, 0, NULL);
     struct spool_reader *r = reader(0);
     expect(r, EVENT_STDOUT, "0123456789", 1);
     expect(r, EVENT_GAP, "{\"dropped_bytes\":15}", 4);
@@ -312,7 +365,7 @@ t_the_result_is_kept_whole(void **state)
     put(w, EVENT_STDOUT, "some output that is longer than any header of a record");
     assert_int_equal(spool_get_result(dir, EID, &got, &err), -1);
     assert_int_equal(err.code, ERR_NOT_FOUND);
-    assert_int_equal(spool_finish(w, "{\"a\":1}", 7, &err), 0);
+    assert_int_equal(spool_finish(w, NULL, "{\"a\":1}", 7, &err), 0);
     assert_int_equal(spool_get_result(dir, EID, &got, &err), 0);
     assert_string_equal(buf_str(&got), "{\"a\":1}");
     _cleanup_buf_ struct buf small = BUF_INIT(3);
@@ -333,7 +386,7 @@ t_a_run_can_end_without_result(void **state)
     _cleanup_buf_ struct buf got = BUF_INIT(100);
     struct spool_writer *w = writer(1000);
     put(w, EVENT_STDOUT, "some output that is longer than any header of a record");
-    assert_int_equal(spool_finish(w, NULL, 0, &err), 0);
+    assert_int_equal(spool_finish(w, NULL, NULL, 0, &err), 0);
     assert_int_equal(spool_get_result(dir, EID, &got, &err), -1);
     assert_int_equal(err.code, ERR_NOT_FOUND);
 }
@@ -345,6 +398,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         T(t_a_reader_follows_the_writer),
+        T(t_the_end_says_how),
         T(t_a_writer_that_died_leaves_no_end),
         T(t_beyond_the_bound_there_is_one_gap),
         T(t_a_run_that_ends_in_a_gap_still_shows_it),

@@ -29,6 +29,7 @@ struct attach {
     int64_t asked_ms;
     int64_t looked_ms;
     int unreached;
+    bool reached; /* the gateway has answered a question */
     bool again; /* the channel was refused once although the kernel lives */
 };
 
@@ -53,6 +54,7 @@ heed_gateway(struct attach *a, struct err *err)
         return 0;
     }
     a->unreached = 0;
+    a->reached = true;
     if (ans.alive == ALIVE_NO)
         return gone(a, "the gateway does not know it any more", err);
     if (ws_state(a->ch->ws) != WS_CLOSED)
@@ -120,6 +122,9 @@ connect_and_check(struct attach *a, const struct exec_hooks *hooks, struct deadl
         int rc = step(a, err);
         if (rc != 0)
             return rc < 0 ? -1 : 0;
+        if (deadline_passed(d) && a->looked_ms != 0 && !a->reached)
+            return err_slug(err, ERR_UNAVAILABLE, "gateway_unavailable",
+                            "the gateway does not answer");
         if (deadline_passed(d))
             return err_set(err, ERR_TIMEOUT, "kernel %s did not answer in time", a->rt->handle);
         if (jupyter_turn(a->j, hooks, deadline_poll_ms(d, 100)) != HOOK_GO_ON)

@@ -100,7 +100,8 @@ unreached(const char *what, const struct err *why, struct err *err)
                     "the gateway, asked to %s, did not answer: %s", what, why->msg);
 }
 
-/* What a status means: 0 for the 2xx, else -1; 404 is ERR_NOT_FOUND for the caller to judge. */
+/* What a status means: 0 for the 2xx, else -1; a gateway's 404 is ERR_NOT_FOUND for the caller to
+ * judge. */
 static int
 judge(const struct rest_reply *r, const char *what, struct err *err)
 {
@@ -120,6 +121,11 @@ judge(const struct rest_reply *r, const char *what, struct err *err)
         return err_slug(err, ERR_UNAVAILABLE, "gateway_error",
                         "the gateway refused to %s (%d): is its token right, and is this allowed?",
                         what, r->status);
+    if (r->status == 404 && !r->is_json) /* anybody's: it says nothing about a kernel */
+        return err_slug(err, ERR_UNAVAILABLE, "gateway_error",
+                        "asked to %s, the gateway's address answered 404 without JSON: it is no "
+                        "Jupyter gateway",
+                        what);
     if (r->status == 404)
         return err_set(err, ERR_NOT_FOUND, "asked to %s, the gateway answered 404", what);
     return err_slug(err, ERR_UNAVAILABLE,
@@ -127,15 +133,19 @@ judge(const struct rest_reply *r, const char *what, struct err *err)
                     "asked to %s, the gateway answered %d", what, r->status);
 }
 
+/* *ret_unanswered (may be NULL): it may have arrived, but no whole answer came. */
 static int
 call(struct gateway *g, const char *method, const char *path, const char *body, const char *what,
-     struct deadline d, struct rest_reply *ret, struct err *err)
+     struct deadline d, struct rest_reply *ret, bool *ret_unanswered, struct err *err)
 {
     struct err why = ERR_INIT;
 
     g->pending = CALL_NONE;
-    if (rest_call(g->rest, method, path, body, bounded(g, d), ret, &why) < 0)
+    if (rest_call(g->rest, method, path, body, bounded(g, d), ret, &why) < 0) {
+        if (ret_unanswered != NULL)
+            *ret_unanswered = why.code == ERR_UNCERTAIN || why.code == ERR_TIMEOUT;
         return unreached(what, &why, err);
+    }
     return judge(ret, what, err);
 }
 
@@ -170,6 +180,7 @@ gateway_start(struct gateway *g, char ret_handle[HANDLE_MAX + 1], struct deadlin
     struct json_writer w;
     struct json_doc *doc = NULL;
     const char *id;
+    bool unanswered = false;
 
     jw_init(&w, &body);
     jw_object(&w, NULL);
@@ -177,7 +188,9 @@ gateway_start(struct gateway *g, char ret_handle[HANDLE_MAX + 1], struct deadlin
     jw_end_object(&w);
     if (buf_check(&body, "the kernel's name", err) < 0)
         return -1;
-    if (call(g, "POST", "/api/kernels", buf_str(&body), what, d, &r, err) < 0) {
+    if (call(g, "POST", "/api/kernels", buf_str(&body), what, d, &r, &unanswered, err) < 0) {
+        if (err != NULL && unanswered) /* it may start one all the same */
+            err->code = ERR_UNCERTAIN;
         if (err != NULL && err->code == ERR_NOT_FOUND)
             return err_slug(err, ERR_UNAVAILABLE, "gateway_error",
                             "asked to start a kernel, the gateway answered 404");
@@ -208,7 +221,7 @@ gateway_delete(struct gateway *g, const char *handle, struct deadline d, struct 
     for (int i = 0; i < DELETES_MAX; i++) {
         why = (struct err)ERR_INIT;
         r.status = 0;
-        if (call(g, "DELETE", path, NULL, "end a kernel", d, &r, &why) == 0 ||
+        if (call(g, "DELETE", path, NULL, "end a kernel", d, &r, NULL, &why) == 0 ||
             why.code == ERR_NOT_FOUND)
             return 0;
         if (r.status < 500 || deadline_left_ms(d) < 2 * DELETE_PAUSE_MS)
@@ -228,7 +241,7 @@ gateway_interrupt(struct gateway *g, const char *handle, struct deadline d, stru
 
     if (kernel_path(path, handle, "/interrupt", err) < 0)
         return -1;
-    if (call(g, "POST", path, NULL, "interrupt a kernel", d, &r, &why) == 0)
+    if (call(g, "POST", path, NULL, "interrupt a kernel", d, &r, NULL, &why) == 0)
         return 0;
     if (why.code == ERR_NOT_FOUND)
         return err_slug(err, ERR_CONFLICT, "runtime_gone", "kernel %s is gone", handle);
@@ -270,7 +283,7 @@ gateway_alive(struct gateway *g, const char *handle, struct deadline d, enum ali
     *ret = ALIVE_UNKNOWN;
     if (kernel_path(path, handle, "", err) < 0)
         return -1;
-    if (call(g, "GET", path, NULL, "show a kernel", d, &r, &why) == 0)
+    if (call(g, "GET", path, NULL, "show a kernel", d, &r, NULL, &why) == 0)
         *ret = alive_of(&r, &why);
     else if (why.code == ERR_NOT_FOUND)
         *ret = ALIVE_NO;
@@ -288,7 +301,7 @@ gateway_list(struct gateway *g, sandbox_list_cb cb, void *ctx, struct deadline d
     struct json_doc *doc = NULL;
     json_val all;
 
-    if (call(g, "GET", "/api/kernels", NULL, "list kernels", d, &r, err) < 0) {
+    if (call(g, "GET", "/api/kernels", NULL, "list kernels", d, &r, NULL, err) < 0) {
         if (err != NULL && err->code == ERR_NOT_FOUND)
             return err_slug(err, ERR_UNAVAILABLE, "gateway_error",
                             "asked to list kernels, the gateway answered 404");
@@ -323,7 +336,7 @@ gateway_ping(struct gateway *g, struct deadline d, struct err *err)
     json_val specs;
     bool found;
 
-    if (call(g, "GET", "/api/kernelspecs", NULL, "list its kernelspecs", d, &r, &why) < 0) {
+    if (call(g, "GET", "/api/kernelspecs", NULL, "list its kernelspecs", d, &r, NULL, &why) < 0) {
         if (why.code == ERR_NOT_FOUND)
             return err_slug(err, ERR_UNAVAILABLE, "gateway_error", "%s", why.msg);
         if (err != NULL)
