@@ -104,8 +104,8 @@ set(const char *dir, const char *file, const char *value, bool needed, struct er
     return 0;
 }
 
-static int
-limit(const char *dir, const struct keeper_limits *l, struct err *err)
+int
+cgroup_v2_limit(const char *dir, const struct keeper_limits *l, struct err *err)
 {
     char text[64];
 
@@ -142,7 +142,7 @@ cgroup_v2_make(const struct keeper_options *o, const char *name, struct err *err
     if (mkdir(dir, 0755) < 0)
         return err_sys(err, errno == EEXIST ? ERR_CONFLICT : ERR_UNAVAILABLE, errno,
                        "cannot make the control group %s", dir);
-    if (limit(dir, &o->limits, err) < 0)
+    if (cgroup_v2_limit(dir, &o->limits, err) < 0)
         return -1;
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)

@@ -18,6 +18,7 @@ int cgroup_v2_open(const char *dir, bool ours, struct err *err);
 /* The same for a group in it that has no processes. */
 int cgroup_v2_hand_down(const char *dir, struct err *err);
 
+int cgroup_v2_limit(const char *dir, const struct keeper_limits *l, struct err *err);
 /* Returns the folder's descriptor for CLONE_INTO_CGROUP, or -1. */
 int cgroup_v2_make(const struct keeper_options *o, const char *name, struct err *err);
 void cgroup_v2_counters(const struct keeper_options *o, const char *name,

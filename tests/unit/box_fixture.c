@@ -128,8 +128,9 @@ monitor(struct trial *t)
     struct box b;
     int pair[2];
 
-    if (t->cgroups && (cgroup_prepare(&t->o, &outcome->err) < 0 ||
-                       cgroup_make(&cg, &t->o, BOX_KERNEL, &outcome->err) < 0))
+    if (t->cgroups && !t->cgroup_is_made && cgroup_prepare(&t->o, &outcome->err) < 0)
+        return;
+    if ((t->cgroups || t->cgroup_is_made) && cgroup_make(&cg, &t->o, BOX_KERNEL, &outcome->err) < 0)
         return;
     need(pipe2(pair, O_CLOEXEC) == 0);
     if (start_box(t, &cg, pair[1], &b) == 0) {

@@ -41,7 +41,8 @@ struct trial {
     const char *script;
     const char *argument;
     act_fn *act;
-    bool cgroups;
+    bool cgroups;        /* cgroup_prepare() first */
+    bool cgroup_is_made; /* o.cgroup_dir is there already */
 };
 
 extern struct outcome *outcome;
