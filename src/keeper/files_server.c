@@ -221,7 +221,7 @@ files_serve(const struct keeper *k, int fd)
     int r = packet_receive(fd, &q, sizeof(q), NULL, 0, &n_fds, d, &err);
 
     if (r != 1) {
-        if (r < 0)
+        if (r < 0 && err.code != ERR_TIMEOUT) /* of silence there may be much */
             log_warning("a question was refused: %s", err.msg);
         return;
     }

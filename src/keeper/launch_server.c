@@ -66,6 +66,7 @@ launch_serve(const struct keeper *k, int fd)
         monitor_run(&k->o, fd, &start, fds);
         return;
     }
-    log_warning("a start was refused: %s", err.msg);
+    if (err.code != ERR_TIMEOUT) /* of silence there may be much */
+        log_warning("a start was refused: %s", err.msg);
     monitor_tell_exit(fd, EXIT_REFUSED, err.msg);
 }
