@@ -36,7 +36,7 @@ struct api_options {
     const char *proxy_user_header; /* of SANDBOX_AUTH=proxy: also what the problem's text names */
     const char *cors_origins;      /* comma- or space-separated, "" none, "*" any */
     /* what sessions and metrics say about this service */
-    const char *isolation, *egress;
+    const struct manager_isolation *isolation; /* NULL: as the manager says */
     const char *kernel_name;
     const char *version;
     /* times; 0 means the built-in value */

@@ -173,6 +173,23 @@ alarms(struct buf *out, const struct alarm *list, int n)
     }
 }
 
+static void
+about(struct buf *out, const struct api_options *o)
+{
+    const struct manager_isolation *i = manager_isolation(o->manager);
+
+    family(out, "husk_info", "gauge",
+           "What this is: version, isolation tier, egress and disk bound in force, kernel.");
+    (void)buf_printf(out,
+                     "husk_info{version=\"%s\",isolation=\"%s\",egress=\"%s\",disk=\"%s\","
+                     "kernel=\"%s\"} 1\n",
+                     o->version, i->tier, i->egress, i->disk,
+                     o->kernel_name != NULL ? o->kernel_name : "");
+    gauge(out, "husk_isolation_ready", "1: kernels may be started as the settings demand.",
+          i->ready);
+    gauge(out, "husk_sandboxes", "Sandboxes the keeper has.", i->sandboxes);
+}
+
 void
 handle_metrics(struct api_call *c)
 {
@@ -188,10 +205,7 @@ handle_metrics(struct api_call *c)
         api_problem(c, &err);
         return;
     }
-    family(&out, "husk_info", "gauge", "What this is: version, isolation tier in force, kernel.");
-    (void)buf_printf(&out, "husk_info{version=\"%s\",isolation=\"%s\",kernel=\"%s\"} 1\n",
-                     o->version, o->isolation != NULL ? o->isolation : "none",
-                     o->kernel_name != NULL ? o->kernel_name : "");
+    about(&out, o);
     if (o->scoreboard != NULL)
         from_scoreboard(&out, o->scoreboard);
     from_database(&out, &stats);

@@ -13,6 +13,9 @@ void
 render_session(const struct api_options *o, struct json_writer *w, const char *name,
                const struct session *s)
 {
+    const struct manager_isolation *i =
+        o->isolation ? o->isolation : manager_isolation_of(o->manager, s->backend);
+
     jw_object(w, name);
     jw_string(w, "session_id", s->name);
     if (s->binding == BIND_CONVERSATION)
@@ -36,8 +39,8 @@ render_session(const struct api_options *o, struct json_writer *w, const char *n
         jw_raw(w, "labels", s->labels, strlen(s->labels));
     else
         jw_raw(w, "labels", "{}", 2);
-    jw_string(w, "isolation", o->isolation != NULL ? o->isolation : "none");
-    jw_string(w, "egress", o->egress != NULL ? o->egress : "open");
+    jw_string(w, "isolation", i->tier);
+    jw_string(w, "egress", i->egress);
     jw_bool(w, "stateful", s->stateful);
     jw_bool(w, "state_lost", s->state_lost);
     jw_bool(w, "files_kept", s->files_kept);

@@ -15,6 +15,7 @@
 #include "store/db.h"
 #include "store/migrate.h"
 #include "super/scoreboard.h"
+#include "workspace/keeper_client.h"
 
 struct doctor {
     struct ctl *c;
@@ -190,6 +191,32 @@ check_nginx(struct doctor *d)
     report(d, "WARN", "install nginx, unless it runs on another machine", "nginx: not found here");
 }
 
+/* What the keeper says is in force, not what the settings wish. */
+static void
+check_isolation(struct doctor *d)
+{
+    const struct settings *s = &d->c->settings;
+    struct wire_info i;
+    struct err err = ERR_INIT;
+    if (strcmp(s->isolation, "none") == 0) {
+        report(d, "note", NULL,
+               "isolation: none (sessions are kept apart by working directory only: one trust "
+               "domain)");
+        return;
+    }
+    if (keeper_info(s->keeper_dir, &i, &err) < 0) {
+        report(d, "FAIL", "start husk-keeper; run huskctl as the service's user", "isolation: %s",
+               err.msg);
+        return;
+    }
+    if (!i.ready)
+        report(d, "FAIL", "see docs/isolation.md", "isolation: no sandbox can be made: %s",
+               i.detail);
+    else
+        report(d, "ok", NULL, "isolation: tier %s, egress %s, disk %s%s%s", i.tier, i.egress,
+               i.disk, i.detail[0] ? "; " : "", i.detail);
+}
+
 static int
 run_doctor(struct ctl *c, struct err *err)
 {
@@ -212,11 +239,7 @@ run_doctor(struct ctl *c, struct err *err)
     check_gateway(&d);
     check_workers(&d);
     check_nginx(&d);
-    report(&d, strcmp(c->settings.isolation, "none") == 0 ? "note" : "ok", NULL, "isolation: %s%s",
-           c->settings.isolation,
-           strcmp(c->settings.isolation, "none") == 0
-               ? " (sessions are kept apart by working directory only: one trust domain)"
-               : "");
+    check_isolation(&d);
     if (d.json) {
         jw_end_array(&w);
         jw_i64(&w, "failures", d.failures);

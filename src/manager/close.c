@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "store/runtime_store.h"
 #include "store/session_store.h"
-#include "workspace/place.h"
 
 #define EVICT_TRIES 8
 
@@ -40,7 +39,7 @@ carry_out(struct manager *m, const struct session *s, struct err *err)
         fate = WORKSPACE_REMOVED;
         if (!runtime_discard(m, s->backend, s->workspace_id)) {
             fate = WORKSPACE_DOOMED;
-        } else if (place_remove(&m->place, s->workspace_id, &werr) < 0) {
+        } else if (manager_workspace_remove(m, s->backend, s->workspace_id, &werr) < 0) {
             log_warning("the files of a closed session are left to the reaper: %s", werr.msg);
             fate = WORKSPACE_DOOMED;
         }
@@ -147,7 +146,7 @@ close_dead_open(struct manager *m, int64_t sid, bool *ret_done, struct err *err)
         left = rt.handle;
     if (r >= 0 && !s.files_kept) /* its opener may have made a runtime that no row tells of */
         removed = runtime_discard(m, s.backend, s.workspace_id) &&
-                  place_remove(&m->place, s.workspace_id, NULL) == 0;
+                  manager_workspace_remove(m, s.backend, s.workspace_id, NULL) == 0;
     now = manager_now(m);
     if (r >= 0)
         r = session_store_undo_open(m->db, sid, s.generation, left, removed, &now, err);

@@ -28,6 +28,15 @@ manager_workspace_open(struct manager *m, int64_t workspace_id, struct workspace
     return place_open(&m->place, workspace_id, ret, err);
 }
 
+int
+manager_workspace_remove(struct manager *m, const char *backend, int64_t workspace_id,
+                         struct err *err)
+{
+    if (manager_files_of(m, backend) == FILES_KEYED)
+        return 0;
+    return place_remove(&m->place, workspace_id, err);
+}
+
 static bool
 in_workspace(struct manager *m, const struct session *s)
 {

@@ -39,6 +39,8 @@ struct backend_slot {
 struct manager {
     struct manager_options o;
     struct workspace_place place;
+    struct manager_isolation isolation; /* as the keeper said */
+    int64_t isolation_at_ms;            /* monotonic; when, 0 never */
     struct db *db;
     int lock_fd;
     char boot_id[CLOCK_BOOT_ID_SIZE];
@@ -133,11 +135,21 @@ int close_for_room(struct manager *m, const char *owner, const char *backend, in
 /* files.c: a session's directory, made anew if its code removed it. */
 int manager_workspace_open(struct manager *m, int64_t workspace_id, struct workspace *ret,
                            struct err *err);
+/* For good; a backend whose runtimes hold the files has none. */
+int manager_workspace_remove(struct manager *m, const char *backend, int64_t workspace_id,
+                             struct err *err);
 
 /* artifacts.c */
 /* Makes m->artifacts_fd be there; not_implemented where nothing is kept. */
 int manager_artifacts_dir(struct manager *m, struct err *err);
 void upkeep_artifacts(struct manager *m, struct deadline d, struct sweep_report *r);
+
+/* isolation.c */
+void isolation_init(struct manager *m);
+/* May a kernel be started? ERR_UNAVAILABLE "isolation_unavailable" says what is missing. */
+int isolation_check(struct manager *m, bool afresh, struct err *err);
+/* Does the keeper have the kernels of this backend? */
+bool isolation_kept(struct manager *m, const struct sandbox *sb);
 
 /* runtime.c */
 /* Ends exactly this runtime; true when its end is confirmed. */

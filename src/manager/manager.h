@@ -33,6 +33,7 @@ struct manager_clock {
 struct manager_options {
     const char *db_path, *workspaces_dir, *spool_dir, *lock_path; /* borrowed for its life */
     const char *keeper_dir;    /* of the keeper's sockets; NULL: kernels run without isolation */
+    const char *isolation_min; /* the weakest tier a kernel may be started in; NULL: none */
     const char *artifacts_dir; /* what runs keep; made when it is needed. NULL: nothing is kept */
     const char *alarms_path;   /* a file the sweep keeps; NULL: no watch over the database */
     const char *backend;       /* of a session that names none */
@@ -271,6 +272,23 @@ int manager_key_revoke(struct manager *m, const char *key_id, struct err *err);
  * minute. */
 int manager_key_check(struct manager *m, const char *token, size_t n, struct caller *ret,
                       struct err *err);
+
+/* What keeps sessions apart, as the keeper says it: what is in force, not what was wished. Asked at
+ * the start and again when it is stale, two seconds at most. Borrowed; changes with the next call.
+ */
+struct manager_isolation {
+    bool keeper;  /* kernels are in the hands of husk-keeper */
+    bool answers; /* it did when it was last asked */
+    bool ready; /* they may be started: it answers, can make sandboxes, and of the minimum at least
+                 */
+    char tier[16], egress[16], disk[16]; /* "unknown" as long as it has never answered */
+    char detail[400];                    /* why not ready, or what a better tier would need; "" */
+    int64_t memory_bytes, cpu_milli, pids, disk_bytes; /* limits in force; 0: none */
+    int64_t sandboxes;
+};
+const struct manager_isolation *manager_isolation(struct manager *m);
+/* The same for the sessions of a backend: "vm" where each is a machine of the provider's. */
+const struct manager_isolation *manager_isolation_of(struct manager *m, const char *backend);
 
 /* Readiness: database and every backend; the message says which is not ready. */
 int manager_ready(struct manager *m, struct deadline d, struct err *err);

@@ -10,6 +10,8 @@ manager_options_of(const struct settings *s, struct manager_paths *paths,
     *ret = (struct manager_options){
         .db_path = settings_path(s, "db", paths->db),
         .workspaces_dir = settings_path(s, "workspaces", paths->workspaces),
+        .keeper_dir = strcmp(s->isolation, "none") == 0 ? NULL : s->keeper_dir,
+        .isolation_min = s->isolation_min,
         .spool_dir = settings_path(s, "spool", paths->spool),
         .lock_path = settings_path(s, "locks", paths->locks),
         .artifacts_dir = settings_path(s, "artifacts", paths->artifacts),

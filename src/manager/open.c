@@ -8,7 +8,6 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "store/session_store.h"
-#include "workspace/place.h"
 
 /* Nothing of a failed open stays: no row, directory, slot or kernel. */
 static void
@@ -19,7 +18,7 @@ undo(struct manager *m, const struct session *s, const char *quarantine_handle)
     bool removed = true;
 
     if (!s->files_kept)
-        removed = place_remove(&m->place, s->workspace_id, &err) == 0;
+        removed = manager_workspace_remove(m, s->backend, s->workspace_id, &err) == 0;
     if (session_store_undo_open(m->db, s->sid, s->generation, quarantine_handle, removed, &now,
                                 &err) < 0)
         log_warning("a failed open is left to the reaper: %s", err.msg);

@@ -109,7 +109,8 @@ start_one(struct manager *m, struct deadline d, struct err *err)
     int r;
 
     d = deadline_min(d, deadline_in(m->o.start_timeout_ms));
-    if (sb->ops->open(sb, NULL, &made, d, err) < 0)
+    if ((isolation_kept(m, sb) && isolation_check(m, false, err) < 0) ||
+        sb->ops->open(sb, NULL, &made, d, err) < 0)
         return -1;
     now = manager_now(m);
     r = pool_store_put(m->db, &k, m->o.pool_size, made.handle, made.kernel_session, &now, err);

@@ -117,7 +117,8 @@ attempt(struct run *r, struct execution_result *res, struct err *err)
     struct sandbox *sb = NULL;
 
     if (manager_backend(r->m, r->s.backend, &sb, err) < 0 ||
-        runtime_ref_of(r->m, &r->s, dir, &ref, err) < 0)
+        runtime_ref_of(r->m, &r->s, dir, &ref, err) < 0 ||
+        evidence_before(&r->evidence, r->m, sb, r->s.handle, err) < 0)
         return -1;
     manager_promise(r->m, r->req->timeout_ms + RUN_GRACE_MS + r->m->o.sandbox.http_timeout_ms * 2);
     if (sb->ops->exec(sb, &ref, r->req, &hooks, res, err) < 0)
@@ -309,6 +310,7 @@ run_code(struct run *r, struct exec_outcome *out)
     r->began_ms = clock_mono_ms();
     execution_result_init(&out->result);
     send_code(r, &out->result);
+    evidence_after(&r->evidence, r->m, r->s.handle, &out->result);
     fill_row(r, &out->result);
     tell = r->s.state_lost;
     lost = out->result.runtime_invalidated;

@@ -4,6 +4,7 @@
 
 #include "base/digest.h"
 #include "manager/capture.h"
+#include "manager/evidence.h"
 #include "manager/internal.h"
 #include "spool/spool.h"
 
@@ -21,6 +22,7 @@ struct run {
     struct capture capture;
     struct execution row;
     bool bound; /* the runtime was told its directory ahead of the code */
+    struct evidence evidence;
     bool announced;
     struct spool_writer *spool; /* NULL: could not be made; the run goes on without */
     int64_t seq;                /* of the last event */

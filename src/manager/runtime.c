@@ -219,6 +219,7 @@ runtime_start(struct manager *m, const struct session *s, struct runtime_made *m
     memset(made, 0, sizeof *made);
     runtime_key(s->workspace_id, key);
     if (manager_backend(m, s->backend, &sb, err) < 0 ||
+        (isolation_kept(m, sb) && isolation_check(m, false, err) < 0) ||
         (sb->files == FILES_IN_WORKSPACE &&
          place_create(&m->place, s->workspace_id, NULL, err) < 0))
         return -1;

@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "store/workspace_store.h"
-#include "workspace/place.h"
 
 /*
  * Files that outlive their session.  Each workspace is measured once when it is kept: nobody
@@ -87,7 +86,7 @@ remove_doomed(struct manager *m, struct deadline d, struct sweep_report *r)
             err = (struct err)ERR_INIT;
             if (!runtime_discard(m, rows[i].backend, rows[i].workspace_id))
                 continue;
-            if (place_remove(&m->place, rows[i].workspace_id, &err) < 0 ||
+            if (manager_workspace_remove(m, rows[i].backend, rows[i].workspace_id, &err) < 0 ||
                 workspace_store_removed(m->db, rows[i].workspace_id, &err) < 0)
                 note(&err);
             else

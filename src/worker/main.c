@@ -154,8 +154,6 @@ make_api(struct worker *w, struct err *err)
         .spool_dir = w->paths.spool,
         .proxy_user_header = s->proxy_user_header,
         .cors_origins = s->cors_origins,
-        .isolation = s->isolation,
-        .egress = s->egress,
         .kernel_name = s->kernel_name,
         .version = PACKAGE_VERSION,
         .scoreboard = w->board,

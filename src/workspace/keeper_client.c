@@ -4,18 +4,15 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
+#include "base/packet.h"
 
 static int
 away(struct err *err, int sys_errno, const char *what)
 {
-    if (sys_errno == EAGAIN || sys_errno == EWOULDBLOCK)
-        sys_errno = ETIMEDOUT;
     (void)err_slug(err, ERR_UNAVAILABLE, "keeper_unavailable", "husk-keeper: %s: %s", what,
                    strerror(sys_errno));
     if (err)
@@ -23,115 +20,43 @@ away(struct err *err, int sys_errno, const char *what)
     return -1;
 }
 
-/* The time-outs also bound connect(2), which waits while the keeper's backlog is full. */
-static int
-set_timeout(int fd, int64_t ms)
-{
-    struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = (ms % 1000) * 1000};
-
-    if (tv.tv_sec == 0 && tv.tv_usec == 0)
-        tv.tv_usec = 1000; /* nought would mean for ever */
-    return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof tv) < 0 ||
-                   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof tv) < 0
-               ? -1
-               : 0;
-}
-
 static int
 dial(const char *dir, struct deadline d, struct err *err)
 {
-    struct sockaddr_un sa = {.sun_family = AF_UNIX};
-    int n = snprintf(sa.sun_path, sizeof sa.sun_path, "%s/" WIRE_FILES_SOCKET, dir);
-    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    int r;
+    char path[sizeof((struct sockaddr_un *)NULL)->sun_path];
+    struct err why = ERR_INIT;
+    int fd, n = snprintf(path, sizeof path, "%s/" WIRE_FILES_SOCKET, dir);
 
-    if (n < 0 || (size_t)n >= sizeof sa.sun_path)
+    if (n < 0 || (size_t)n >= sizeof path)
         return away(err, ENAMETOOLONG, "the path of its socket");
-    if (fd < 0 || set_timeout(fd, deadline_left_ms(d)) < 0)
-        return err_sys(err, ERR_INTERNAL, errno, "a socket to husk-keeper");
-    do
-        r = connect(fd, (const struct sockaddr *)&sa, sizeof sa);
-    while (r < 0 && errno == EINTR && !deadline_passed(d));
-    if (r < 0)
-        return away(err, errno, "it cannot be reached");
-    return steal_fd(&fd);
+    fd = packet_connect(path, d, &why);
+    return fd >= 0 ? fd : away(err, why.sys_errno ? why.sys_errno : ETIMEDOUT, path);
 }
 
-/* Takes the one descriptor that may ride with an answer; -1 none. More are closed. */
-static int
-descriptor_of(struct msghdr *h)
-{
-    int got = -1;
-
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
-        size_t n;
-
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-            continue;
-        n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < n; i++) {
-            int fd;
-
-            memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-            if (got < 0)
-                got = fd;
-            else
-                (void)close(fd);
-        }
-    }
-    return got;
-}
-
-/* One packet of exactly n bytes. */
-static int
-receive(int fd, void *p, size_t n, int *ret_fd, struct deadline d, struct err *err)
-{
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec io = {.iov_base = p, .iov_len = n};
-    struct msghdr h = {.msg_iov = &io,
-                       .msg_iovlen = 1,
-                       .msg_control = control.bytes,
-                       .msg_controllen = sizeof control};
-    ssize_t got;
-
-    (void)set_timeout(fd, deadline_left_ms(d));
-    do
-        got = recvmsg(fd, &h, MSG_CMSG_CLOEXEC);
-    while (got < 0 && errno == EINTR && !deadline_passed(d));
-    if (got < 0)
-        return away(err, errno, "it does not answer");
-    *ret_fd = descriptor_of(&h);
-    if ((size_t)got == n && !(h.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
-        return 0;
-    cleanup_close(ret_fd);
-    *ret_fd = -1;
-    return away(err, got == 0 ? ECONNRESET : EPROTO,
-                got == 0 ? "it ended before it answered" : "its answer is of another version");
-}
-
-/* Asks; the answer's n bytes begin as struct wire_reply does: version, op, error. */
+/* Asks; the answer's n bytes begin as struct wire_reply does: version, op, error. *ret_fd: the
+ * descriptor that came with it, or -1. */
 static int
 ask(const char *dir, const struct wire_request *q, void *p, size_t n, int *ret_fd, int64_t ms,
     struct err *err)
 {
     struct deadline d = deadline_in(ms);
     const struct wire_reply *head = p;
+    struct err why = ERR_INIT;
     _cleanup_close_ int fd = dial(dir, d, err);
-    ssize_t sent;
+    int n_fds = 0, r;
 
     *ret_fd = -1;
     if (fd < 0)
         return -1;
-    do
-        sent = send(fd, q, sizeof *q, MSG_NOSIGNAL);
-    while (sent < 0 && errno == EINTR && !deadline_passed(d));
-    if (sent != (ssize_t)sizeof *q)
-        return away(err, sent < 0 ? errno : EPROTO, "it takes no question");
-    if (receive(fd, p, n, ret_fd, d, err) < 0)
-        return -1;
+    if (packet_send(fd, q, sizeof *q, NULL, 0, d) < 0)
+        return away(err, errno, "it takes no question");
+    r = packet_receive(fd, p, n, ret_fd, 1, &n_fds, d, &why);
+    if (n_fds == 0)
+        *ret_fd = -1;
+    if (r < 0)
+        return away(err, why.code == ERR_TIMEOUT ? ETIMEDOUT : EPROTO, "it does not answer");
+    if (r == 0)
+        return away(err, ECONNRESET, "it ended before it answered");
     if (head->version == WIRE_VERSION && head->op == q->op)
         return 0;
     cleanup_close(ret_fd);

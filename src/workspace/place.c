@@ -24,8 +24,15 @@ place_open(const struct workspace_place *p, int64_t workspace_id, struct workspa
 int
 place_remove(const struct workspace_place *p, int64_t workspace_id, struct err *err)
 {
-    if (p->keeper)
-        return keeper_remove(p->keeper, workspace_id, err);
+    struct workspace ws;
+
+    if (p->keeper && keeper_remove(p->keeper, workspace_id, err) < 0)
+        return -1;
+    if (p->keeper) { /* it may be from before there was a keeper */
+        if (workspace_open(p->dir, workspace_id, &ws, NULL) < 0)
+            return 0;
+        workspace_close(&ws);
+    }
     return workspace_remove(p->dir, workspace_id, err);
 }
 

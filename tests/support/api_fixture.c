@@ -23,8 +23,6 @@ api_fixture_init(struct api_fixture *a)
                                 .spool_dir = a->base.spool,
                                 .auth = API_AUTH_NONE,
                                 .cors_origins = "",
-                                .isolation = "none",
-                                .egress = "open",
                                 .kernel_name = "k",
                                 .version = "1.2.3"};
     api_fixture_restart(a);

@@ -8,8 +8,8 @@
 
 #include "json/json.h"
 
-static const struct api_options options = {
-    .max_output_bytes = 65536, .isolation = "container", .egress = "none"};
+static const struct manager_isolation isolation = {.tier = "container", .egress = "none"};
+static const struct api_options options = {.max_output_bytes = 65536, .isolation = &isolation};
 
 static struct session
 a_session(void)
