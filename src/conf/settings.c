@@ -147,12 +147,21 @@ settings_parse(const char *text, size_t n, const char *name, struct settings *s,
     return 0;
 }
 
+/* Names that begin otherwise may be other programs' too: only those that are known are taken. */
+static bool
+is_setting(const char *entry)
+{
+    const char *equals = strchr(entry, '=');
+    return equals && setting_find(entry, (size_t)(equals - entry));
+}
+
 static int
 parse_environment(struct settings *s, struct err *err)
 {
     static const char prefix[] = "SANDBOX_";
     for (char **e = environ; e && *e; e++) {
-        if (strncmp(*e, prefix, sizeof(prefix) - 1) != 0)
+        bool ours = strncmp(*e, prefix, sizeof(prefix) - 1) == 0;
+        if (!ours && !is_setting(*e))
             continue;
         const char *equals = strchr(*e, '=');
         if (!equals) /* only a program that made its own environment can leave such a thing there */
@@ -211,6 +220,8 @@ check(const struct settings *s, struct err *err)
         return err_set(err, ERR_INVALID,
                        "SANDBOX_TLS_CERTIFICATE and SANDBOX_TLS_CERTIFICATE_KEY must be set "
                        "together");
+    if (strcmp(s->backend, "daytona") == 0 && !s->daytona_key[0])
+        return err_set(err, ERR_INVALID, "SANDBOX_BACKEND=daytona needs DAYTONA_API_KEY");
     if (strcmp(s->state_dir, s->runtime_dir) == 0)
         return err_set(err, ERR_INVALID,
                        "SANDBOX_STATE_DIR and SANDBOX_RUNTIME_DIR must not be the same");

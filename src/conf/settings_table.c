@@ -23,8 +23,9 @@ const struct setting setting_table[] = {
              "107 bytes."},
 
     {"Sessions", "SANDBOX_BACKEND", SETTING_CHOICE, AT(backend), .value = "jupyter",
-     .choices = "jupyter|daytona", .built = "jupyter",
-     .help = "What runs a session that names no backend."},
+     .choices = "jupyter|daytona",
+     .help = "What runs a session that names no backend. A session may name the other one where that "
+             "is set up too: daytona by DAYTONA_API_KEY, jupyter by SANDBOX_GATEWAY_AUTH_TOKEN."},
     {NULL, "SANDBOX_MAX_TTL", SETTING_DURATION, AT(max_ttl_ms), SECOND, 365 * DAY, "1200",
      .help = "The longest time a session may be idle before it ends. A caller's wish is clamped to "
              "it."},
@@ -117,6 +118,36 @@ const struct setting setting_table[] = {
      .help = "The longest one call to the gateway may take, but for the start of a kernel."},
     {NULL, "SANDBOX_START_TIMEOUT", SETTING_DURATION, AT(start_timeout_ms), 100, 10 * MINUTE, "30",
      .help = "The longest a kernel may take to start and answer."},
+
+    {"Daytona", "DAYTONA_API_KEY", SETTING_TOKEN, AT(daytona_key), 0, 1024, "",
+     .secret = true, .help = "The key of Daytona's API; empty: this backend is not set up."},
+    {NULL, "DAYTONA_API_URL", SETTING_URL, AT(daytona_url), 8, 400, "https://app.daytona.io/api",
+     .help = "Daytona's API. Redirects are not followed."},
+    {NULL, "DAYTONA_ORGANIZATION_ID", SETTING_WORD, AT(daytona_organization), 0, 128, "",
+     .help = "The organisation the sandboxes belong to; empty: the key's own."},
+    {NULL, "DAYTONA_TARGET", SETTING_WORD, AT(daytona_target), 0, 128, "",
+     .help = "The region they run in; empty: Daytona's choice."},
+    {NULL, "DAYTONA_SNAPSHOT", SETTING_TOKEN, AT(daytona_snapshot), 0, 255, "",
+     .help = "The snapshot they are made from; empty: Daytona's own."},
+    {NULL, "DAYTONA_LANGUAGE", SETTING_CHOICE, AT(daytona_language), .value = "python",
+     .choices = "python", .help = "The language they run."},
+    {NULL, "DAYTONA_AUTO_STOP_INTERVAL", SETTING_INT, AT(daytona_auto_stop_min), 0, 525600, "15",
+     .help = "Minutes without a call after which Daytona itself stops a sandbox; the next call wakes "
+             "it, without its state. 0: never."},
+    {NULL, "DAYTONA_AUTO_DELETE_INTERVAL", SETTING_INT, AT(daytona_auto_delete_min), 1, 525600,
+     "60",
+     .help = "Minutes after which Daytona itself deletes a stopped sandbox, with its files. It cannot "
+             "be switched off: nothing else ends a sandbox that nobody knows of any more."},
+    {NULL, "DAYTONA_MAX_SANDBOXES", SETTING_INT, AT(daytona_max_sandboxes), 1, 10000, "50",
+     .help = "How many sandboxes sessions may have at once: a cap on what they cost. Those that are "
+             "stopped, for a session that may come back, are not counted."},
+    {NULL, "DAYTONA_CA_FILE", SETTING_PATH, AT(daytona_ca_file), 0, 300, "",
+     .help = "PEM file with the only authorities the certificates of Daytona's API and toolboxes may "
+             "come from; empty: those of the system."},
+    {NULL, "SANDBOX_DEPLOYMENT", SETTING_WORD, AT(deployment), 1, 64, "husk",
+     .help = "The name by which this deployment's sandboxes are known at Daytona (label "
+             "husk_deployment). Two that share an organisation need different ones: each deletes "
+             "sandboxes of its own name that it does not know."},
 
     {"Workers", "SANDBOX_WORKERS_EXEC", SETTING_INT, AT(workers_exec), 1, 10002,
      .derived = "SANDBOX_MAX_SESSIONS + 2",

@@ -56,9 +56,10 @@ check_file(struct doctor *d)
     const struct ctl *c = d->c;
     if (!c->config)
         report(d, "note", NULL, "settings: the defaults and the environment, no file");
-    else if (stat(c->config, &st) == 0 && (st.st_mode & 0007) && c->settings.gateway_token[0])
-        report(d, "WARN", "chmod o= the file",
-               "%s holds the gateway's token and others can read it", c->config);
+    else if (stat(c->config, &st) == 0 && (st.st_mode & 0007) &&
+             (c->settings.gateway_token[0] || c->settings.daytona_key[0]))
+        report(d, "WARN", "chmod o= the file", "%s holds a secret and others can read it",
+               c->config);
     else
         report(d, "ok", NULL, "settings: %s", c->config);
 }
@@ -123,24 +124,38 @@ check_database(struct doctor *d)
 }
 
 static void
-check_gateway(struct doctor *d)
+check_backend(struct doctor *d, const struct manager_options *o, const char *backend)
 {
+    static const char jupyter_fix[] =
+        "start the gateway; check SANDBOX_GATEWAY_URL, SANDBOX_GATEWAY_AUTH_TOKEN and "
+        "SANDBOX_KERNEL_NAME";
+    static const char daytona_fix[] =
+        "check DAYTONA_API_URL, DAYTONA_API_KEY, DAYTONA_ORGANIZATION_ID and DAYTONA_CA_FILE";
     const struct settings *s = &d->c->settings;
-    struct manager_options o;
+    bool daytona = strcmp(backend, "daytona") == 0;
     struct sandbox *sb = NULL;
     struct err err = ERR_INIT;
-    manager_options_of(s, &d->c->paths, &o);
-    if (sandbox_new(s->backend, &o.sandbox, &sb, &err) < 0 ||
+    if (sandbox_new(backend, &o->sandbox, &sb, &err) < 0 ||
         sb->ops->ping(sb, deadline_in(s->http_timeout_ms), &err) < 0)
-        report(d, "FAIL",
-               "start the gateway; check SANDBOX_GATEWAY_URL, SANDBOX_GATEWAY_AUTH_TOKEN and "
-               "SANDBOX_KERNEL_NAME",
-               "gateway: %s", err.msg);
+        report(d, "FAIL", daytona ? daytona_fix : jupyter_fix, "%s: %s",
+               daytona ? "daytona" : "gateway", err.msg);
+    else if (daytona)
+        report(d, "ok", NULL, "daytona: %s takes the key", s->daytona_url);
     else
         report(d, "ok", NULL, "gateway: %s takes the token and has the kernelspec %s",
                s->gateway_url, s->kernel_name);
     if (sb)
         sb->ops->free(sb);
+}
+
+static void
+check_backends(struct doctor *d)
+{
+    struct manager_options o;
+    manager_options_of(&d->c->settings, &d->c->paths, &o);
+    check_backend(d, &o, o.backend);
+    for (int i = 0; i < BACKENDS_MAX - 1 && o.more_backends[i]; i++)
+        check_backend(d, &o, o.more_backends[i]);
 }
 
 /* Is the process there? EPERM says that it is, but another user's. */
@@ -236,7 +251,7 @@ run_doctor(struct ctl *c, struct err *err)
     check_directory(&d, "runtime", c->settings.runtime_dir);
     check_users(&d);
     check_database(&d);
-    check_gateway(&d);
+    check_backends(&d);
     check_workers(&d);
     check_nginx(&d);
     check_isolation(&d);

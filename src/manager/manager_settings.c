@@ -3,6 +3,15 @@
 
 #include <string.h>
 
+/* The one that sessions may name besides the setting's, NULL where it is not set up. */
+static const char *
+other_backend(const struct settings *s)
+{
+    if (strcmp(s->backend, "daytona") == 0)
+        return s->gateway_token[0] ? "jupyter" : NULL;
+    return s->daytona_key[0] ? "daytona" : NULL;
+}
+
 void
 manager_options_of(const struct settings *s, struct manager_paths *paths,
                    struct manager_options *ret)
@@ -17,11 +26,22 @@ manager_options_of(const struct settings *s, struct manager_paths *paths,
         .artifacts_dir = settings_path(s, "artifacts", paths->artifacts),
         .alarms_path = settings_path(s, "alarms", paths->alarms),
         .backend = s->backend,
+        .more_backends = {other_backend(s)},
+        .max_keyed = s->daytona_max_sandboxes,
         .sandbox = {.gateway_url = s->gateway_url,
                     .gateway_token = s->gateway_token,
                     .gateway_ca_file = s->gateway_ca_file,
                     .kernel_name = s->kernel_name,
                     .transfer_kernel = strcmp(s->transfer, "kernel") == 0,
+                    .daytona_url = s->daytona_url,
+                    .daytona_key = s->daytona_key,
+                    .daytona_ca_file = s->daytona_ca_file,
+                    .daytona_organization = s->daytona_organization,
+                    .daytona_target = s->daytona_target,
+                    .daytona_snapshot = s->daytona_snapshot,
+                    .daytona_auto_stop_min = s->daytona_auto_stop_min,
+                    .daytona_auto_delete_min = s->daytona_auto_delete_min,
+                    .deployment = s->deployment,
                     .http_timeout_ms = s->http_timeout_ms,
                     .start_timeout_ms = s->start_timeout_ms,
                     .max_output_bytes = s->max_output_bytes,

@@ -3,12 +3,13 @@
 
 #include <string.h>
 
+#include "sandbox/daytona/daytona.h"
 #include "sandbox/jupyter/jupyter.h"
 
 static const struct {
     const char *name;
     int (*make)(const struct sandbox_options *o, struct sandbox **ret, struct err *err);
-} BACKENDS[] = {{"jupyter", jupyter_new}};
+} BACKENDS[] = {{"jupyter", jupyter_new}, {"daytona", daytona_new}};
 
 int
 sandbox_new(const char *backend, const struct sandbox_options *o, struct sandbox **ret,

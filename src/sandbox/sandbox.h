@@ -23,6 +23,14 @@ struct sandbox_options {
     const char *gateway_ca_file;
     const char *kernel_name;
     bool transfer_kernel; /* jupyter: files move through the kernels, which share no file system */
+    const char *daytona_url; /* NULL or "": this backend is not set up, like all of it */
+    const char *daytona_key;
+    const char *daytona_ca_file;
+    const char *daytona_organization;
+    const char *daytona_target;
+    const char *daytona_snapshot;
+    int64_t daytona_auto_stop_min, daytona_auto_delete_min; /* minutes; the latter above 0 */
+    const char *deployment;                                 /* whose sandboxes these are */
     int64_t http_timeout_ms;
     int64_t start_timeout_ms;
     int64_t max_output_bytes; /* stdout, stderr, and rich data, each */

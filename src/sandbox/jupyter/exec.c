@@ -71,7 +71,7 @@ hand_on(void *ctx, const struct exec_event *ev)
 {
     struct run *r = ctx;
 
-    r->j->news = true;
+    r->j->turn.news = true;
     r->hooks->event(r->hooks->ctx, ev);
 }
 
@@ -297,7 +297,7 @@ run_once(struct run *r, const struct kmsg_execute *x, const struct output_option
     if (channel_execute(r->ch, x, &sink, err) < 0)
         return -1;
     r->looked_ms = clock_mono_ms();
-    r->j->ticked_ms = 0;
+    r->j->turn.ticked_ms = 0;
     loop(r);
     channel_done(r->ch);
     collect_state(r->out, &s);

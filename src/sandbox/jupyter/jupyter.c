@@ -9,8 +9,6 @@
 
 #define CLEAN_UP_MS 8000 /* to end a kernel that did not come up, whatever the deadline said */
 #define STARTS_MAX 2
-#define TICK_MS 40 /* between two questions to the hooks when nothing is new */
-#define NEWS_MS 5  /* from an event to the next question, when the last was just asked */
 
 static struct jupyter *
 of(struct sandbox *sb)
@@ -21,26 +19,10 @@ of(struct sandbox *sb)
 enum hook_verdict
 jupyter_turn(struct jupyter *j, const struct exec_hooks *hooks, int max_ms)
 {
-    struct pollfd extra = {.fd = -1};
-    int64_t now;
-    int n = 0;
-
-    if (hooks != NULL && hooks->extra_fd != NULL)
-        n = hooks->extra_fd(hooks->ctx, &extra);
     /* curl's descriptors are its own: look at a call under way every few milliseconds. */
     if (gateway_pending(j->gateway) != CALL_NONE && max_ms > 10)
         max_ms = 10;
-    if (j->news && max_ms > NEWS_MS)
-        max_ms = NEWS_MS;
-    ws_wait(j->pool, &extra, n, max_ms > 100 ? 100 : max_ms);
-    if (hooks == NULL || hooks->tick == NULL)
-        return HOOK_GO_ON;
-    now = clock_mono_ms();
-    if ((n == 0 || extra.revents == 0) && now - j->ticked_ms < (j->news ? NEWS_MS : TICK_MS))
-        return HOOK_GO_ON;
-    j->ticked_ms = now;
-    j->news = false;
-    return hooks->tick(hooks->ctx);
+    return turn_wait(&j->turn, j->pool, hooks, max_ms);
 }
 
 /* A kernel that answers, or -1 with nothing left (ERR_UNCERTAIN: ret->handle may live). */

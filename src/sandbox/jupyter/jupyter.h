@@ -9,6 +9,7 @@
 #include "sandbox/jupyter/kept.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/transport/ws.h"
+#include "sandbox/turn.h"
 
 /* One process's access to a Jupyter gateway. Private to the backend but for jupyter_new(). */
 struct jupyter {
@@ -17,15 +18,13 @@ struct jupyter {
     struct gateway *gateway;
     struct ws_pool *pool;
     struct kept kept;
-    int64_t ticked_ms; /* when a hook was last asked; 0: it shall be with the next turn */
-    bool news;         /* an event was handed on since */
+    struct turn_clock turn;
 };
 
 /* The backend "jupyter". The strings of o are borrowed for its life. */
 int jupyter_new(const struct sandbox_options *o, struct sandbox **ret, struct err *err);
 
-/* Waits once, at most max_ms (and never above 100), for anything, and asks the hooks (or NULL):
- * soon after an event, so that whoever follows the run sees it, but not for each of a flood. */
+/* turn_wait() that also minds a call to the gateway under way. */
 enum hook_verdict jupyter_turn(struct jupyter *j, const struct exec_hooks *hooks, int max_ms);
 
 /*

@@ -10,14 +10,26 @@
 #define NO_NAME "Error"
 #define NON_STRING_MAX (1 << 20) /* JSON text of a value that is no string */
 
+/* At most max bytes of a text, heap. */
+static char *
+copy_text(const char *p, size_t n, size_t max, bool *cut)
+{
+    size_t k = n > max ? utf8_cut(p, max) : n;
+    char *s = xcalloc(k + 1, 1);
+
+    *cut = *cut || k < n;
+    for (size_t i = 0; i < k; i++)
+        s[i] = p[i] ? p[i] : ' '; /* these are C strings from here on */
+    return s;
+}
+
 /* A value as text of at most max bytes without NUL, heap. */
 static char *
 text_of(json_val v, size_t max, const char *otherwise, bool *cut)
 {
     _cleanup_buf_ struct buf json = BUF_INIT(NON_STRING_MAX);
-    size_t n = 0, k;
+    size_t n = 0;
     const char *p = json_string(v, &n);
-    char *s;
 
     if (!p && v && json_type(v) != JSON_NULL) {
         struct json_writer w;
@@ -32,41 +44,110 @@ text_of(json_val v, size_t max, const char *otherwise, bool *cut)
         p = otherwise;
         n = strlen(otherwise);
     }
-    k = n > max ? utf8_cut(p, max) : n;
-    *cut = *cut || k < n;
-    s = xcalloc(k + 1, 1);
-    for (size_t i = 0; i < k; i++)
-        s[i] = p[i] ? p[i] : ' '; /* these are C strings from here on */
-    return s;
+    return copy_text(p, n, max, cut);
+}
+
+/* How many frames there are in all, and how many are kept. */
+static void
+make_room(struct failure *f, size_t n)
+{
+    f->n_traceback = n > FAILURE_FRAMES_MAX ? FAILURE_FRAMES_MAX : n;
+    f->cut = f->cut || f->n_traceback < n;
+    if (f->n_traceback > 0)
+        f->traceback = xcalloc(f->n_traceback, sizeof(*f->traceback));
+}
+
+/* Where the frame that is number i of all n is kept; -1 if it is left out. */
+static int64_t
+place_of(const struct failure *f, size_t i, size_t n)
+{
+    if (i < FAILURE_FRAMES_MAX / 2)
+        return (int64_t)i;
+    return i + f->n_traceback >= n + FAILURE_FRAMES_MAX / 2 || f->n_traceback == n
+               ? (int64_t)(i + f->n_traceback - n)
+               : -1;
+}
+
+static void
+read_lines(struct failure *f, const char *p, size_t n)
+{
+    size_t lines = 0, i = 0;
+
+    while (n > 0 && p[n - 1] == '\n')
+        n--;
+    for (size_t k = 0; k < n; k++)
+        lines += p[k] == '\n';
+    lines += n > 0;
+    make_room(f, lines);
+    for (const char *end = p + n; p < end; i++) {
+        const char *line_end = memchr(p, '\n', (size_t)(end - p));
+        size_t len = line_end ? (size_t)(line_end - p) : (size_t)(end - p);
+        int64_t at = place_of(f, i, lines);
+
+        if (at >= 0)
+            f->traceback[at] = copy_text(p, len, FAILURE_FRAME_MAX, &f->cut);
+        p += len + 1;
+    }
 }
 
 static void
 read_traceback(struct failure *f, json_val v)
 {
-    bool array = json_type(v) == JSON_ARRAY;
-    size_t n = array ? json_length(v) : json_type(v) == JSON_STRING;
-    size_t keep = n > FAILURE_FRAMES_MAX ? FAILURE_FRAMES_MAX : n;
+    size_t n = 0;
+    const char *p = json_string(v, &n);
 
-    if (keep == 0)
+    if (p) {
+        read_lines(f, p, n);
         return;
-    f->traceback = xcalloc(keep, sizeof(*f->traceback));
-    f->n_traceback = keep;
-    f->cut = f->cut || keep < n;
-    for (size_t i = 0; i < keep; i++) {
-        size_t at = i < FAILURE_FRAMES_MAX / 2 ? i : n - (keep - i);
-
-        f->traceback[i] = text_of(array ? json_item(v, at) : v, FAILURE_FRAME_MAX, "", &f->cut);
     }
+    n = json_type(v) == JSON_ARRAY ? json_length(v) : 0;
+    make_room(f, n);
+    for (size_t i = 0; i < n; i++) {
+        int64_t at = place_of(f, i, n);
+
+        if (at >= 0)
+            f->traceback[at] = text_of(json_item(v, i), FAILURE_FRAME_MAX, "", &f->cut);
+    }
+}
+
+void
+failure_of(struct failure *ret, json_val name, json_val value, json_val traceback)
+{
+    struct failure f = {0};
+
+    f.name = text_of(name, FAILURE_NAME_MAX, NO_NAME, &f.cut);
+    f.value = text_of(value, FAILURE_VALUE_MAX, "", &f.cut);
+    read_traceback(&f, traceback);
+    *ret = f;
 }
 
 void
 failure_read(struct failure *ret, json_val content)
 {
-    struct failure f = {0};
+    failure_of(ret, json_member(content, "ename"), json_member(content, "evalue"),
+               json_member(content, "traceback"));
+}
 
-    f.name = text_of(json_member(content, "ename"), FAILURE_NAME_MAX, NO_NAME, &f.cut);
-    f.value = text_of(json_member(content, "evalue"), FAILURE_VALUE_MAX, "", &f.cut);
-    read_traceback(&f, json_member(content, "traceback"));
+void
+failure_lines(struct failure *ret, const char *p, size_t n, const char *line)
+{
+    struct failure f = {0};
+    const char *end = p + n, *name = line, *stop = line;
+
+    while (end > line && end[-1] == '\n')
+        end--;
+    while (stop < end && *stop != ':' && *stop != '\n') {
+        if (*stop == '.')
+            name = stop + 1; /* a class is named without its module elsewhere */
+        stop++;
+    }
+    f.name = copy_text(name, (size_t)(stop - name), FAILURE_NAME_MAX, &f.cut);
+    if (stop < end && *stop == ':')
+        stop++;
+    while (stop < end && *stop == ' ')
+        stop++;
+    f.value = copy_text(stop, (size_t)(end - stop), FAILURE_VALUE_MAX, &f.cut);
+    read_lines(&f, p, (size_t)(end - p));
     *ret = f;
 }
 

@@ -26,6 +26,12 @@ struct failure {
  * becomes "Error", a missing value "", what is no string its JSON text.
  */
 void failure_read(struct failure *ret, json_val content);
+/* The same from its three parts; a traceback that is one text is taken line by line. */
+void failure_of(struct failure *ret, json_val name, json_val value, json_val traceback);
+
+/* The same from a traceback as text, p[0..n), whose last lines, from `line` on, say "Name: value".
+ */
+void failure_lines(struct failure *ret, const char *p, size_t n, const char *line);
 
 /* One that could not be read. */
 void failure_unreadable(struct failure *ret, const char *value);

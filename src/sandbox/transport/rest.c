@@ -2,12 +2,15 @@
 #include "sandbox/transport/rest.h"
 
 #include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include <curl/curl.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 
 /*
  * curl's multi interface carries the single easy handle, so that a call can be moved along while
@@ -18,13 +21,14 @@
 #define CONNECT_TIMEOUT_MS 5000
 /* Under the keep-alive of the servers in question. */
 #define CONNECTION_AGE_S 60L
-#define REQUEST_BODY_MAX (1024u * 1024u)
+#define REQUEST_BODY_MAX (64u * 1024 * 1024) /* grows as needed; code travels escaped */
 
 struct rest {
     CURLM *multi;
     CURL *easy;
     char *base;
     char *auth_header; /* or NULL */
+    char *header;      /* or NULL */
     char *ca_file;     /* or NULL */
     struct buf url;
     struct buf request;
@@ -32,6 +36,9 @@ struct rest {
     struct curl_slist *headers;
     const char *method; /* a literal of ours */
     char error[CURL_ERROR_SIZE];
+    struct rest_file *file; /* of the call under way, or NULL */
+    int64_t sent;           /* of its body */
+    int file_errno;
     struct deadline deadline;
     bool busy;
     bool has_body;
@@ -49,11 +56,70 @@ global_init(void)
     done = true;
 }
 
+/* A piece of the file that comes. */
+static size_t
+take_bytes(struct rest *r, const char *p, size_t n)
+{
+    struct rest_file *f = r->file;
+
+    if ((int64_t)n > f->max_bytes - f->got) {
+        r->too_large = true;
+        return 0;
+    }
+    if (fd_write_all(f->out_fd, p, n) < 0) {
+        r->file_errno = errno;
+        return 0;
+    }
+    f->got += (int64_t)n;
+    return n;
+}
+
+/* The next bytes of head, file and tail. */
+static size_t
+on_read(char *p, size_t size, size_t n, void *ctx)
+{
+    struct rest *r = ctx;
+    const struct rest_file *f = r->file;
+    int64_t head = (int64_t)strlen(f->head), end = head + f->size;
+    int64_t from = r->sent < head ? 0 : r->sent < end ? head : end;
+    int64_t to = r->sent < head ? head : r->sent < end ? end : end + (int64_t)strlen(f->tail);
+    size_t k = size * n;
+
+    if ((int64_t)k > to - r->sent)
+        k = (size_t)(to - r->sent);
+    if (from == head && to == end) {
+        if (k > 0 && fd_pread_all(f->fd, p, k, r->sent - head) < 0) {
+            r->file_errno = errno;
+            return CURL_READFUNC_ABORT;
+        }
+    } else {
+        memcpy(p, (from == 0 && to == head ? f->head : f->tail) + (r->sent - from), k);
+    }
+    r->sent += (int64_t)k;
+    return k;
+}
+
+/* A kept connection turned out to be dead before anything was answered: from the beginning. */
+static int
+on_seek(void *ctx, curl_off_t offset, int origin)
+{
+    struct rest *r = ctx;
+
+    if (origin != SEEK_SET)
+        return CURL_SEEKFUNC_CANTSEEK;
+    r->sent = offset;
+    return CURL_SEEKFUNC_OK;
+}
+
 static size_t
 on_body(char *p, size_t size, size_t n, void *ctx)
 {
     struct rest *r = ctx;
+    long status = 0;
 
+    (void)curl_easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (r->file != NULL && r->file->out_fd >= 0 && status == 200)
+        return take_bytes(r, p, size * n);
     if (buf_append(&r->answer, p, size * n) < 0) {
         r->too_large = true;
         return 0;
@@ -62,22 +128,32 @@ on_body(char *p, size_t size, size_t n, void *ctx)
 }
 
 int
+rest_set_base(struct rest *r, const char *base_url, struct err *err)
+{
+    if (base_url == NULL ||
+        (strncasecmp(base_url, "http://", 7) != 0 && strncasecmp(base_url, "https://", 8) != 0))
+        return err_set(err, ERR_INVALID, "the gateway's URL must begin with http:// or https://");
+    free(r->base);
+    r->base = xstrdup(base_url);
+    for (size_t n = strlen(r->base); n > 0 && r->base[n - 1] == '/'; n--)
+        r->base[n - 1] = '\0';
+    return 0;
+}
+
+int
 rest_new(const struct rest_options *o, struct rest **ret, struct err *err)
 {
     struct rest *r;
-    size_t n;
 
-    if (o->base_url == NULL || (strncasecmp(o->base_url, "http://", 7) != 0 &&
-                                strncasecmp(o->base_url, "https://", 8) != 0))
-        return err_set(err, ERR_INVALID, "the gateway's URL must begin with http:// or https://");
     global_init();
     r = xcalloc(1, sizeof *r);
+    if (rest_set_base(r, o->base_url, err) < 0) {
+        free(r);
+        return -1;
+    }
     buf_init(&r->url, 8192);
     buf_init(&r->request, REQUEST_BODY_MAX);
     buf_init(&r->answer, o->max_body);
-    r->base = xstrdup(o->base_url);
-    for (n = strlen(r->base); n > 0 && r->base[n - 1] == '/'; n--)
-        r->base[n - 1] = '\0';
     if (o->ca_file != NULL && o->ca_file[0] != '\0')
         r->ca_file = xstrdup(o->ca_file);
     if (o->authorization != NULL) {
@@ -85,6 +161,8 @@ rest_new(const struct rest_options *o, struct rest **ret, struct err *err)
         r->auth_header = xcalloc(1, len);
         (void)snprintf(r->auth_header, len, "Authorization: %s", o->authorization);
     }
+    if (o->header != NULL)
+        r->header = xstrdup(o->header);
     r->multi = curl_multi_init();
     r->easy = curl_easy_init();
     if (r->multi == NULL || r->easy == NULL) {
@@ -110,6 +188,7 @@ rest_free(struct rest *r)
     buf_done(&r->answer);
     free(r->base);
     free(r->auth_header);
+    free(r->header);
     free(r->ca_file);
     free(r);
 }
@@ -134,6 +213,15 @@ set_headers(struct rest *r)
         return -1;
     if (r->has_body && add_header(r, "Content-Type: application/json") < 0)
         return -1;
+    if (r->file != NULL && r->file->content_type != NULL) {
+        char line[200];
+
+        (void)snprintf(line, sizeof line, "Content-Type: %s", r->file->content_type);
+        if (add_header(r, line) < 0)
+            return -1;
+    }
+    if (r->header != NULL && add_header(r, r->header) < 0)
+        return -1;
     return r->auth_header != NULL ? add_header(r, r->auth_header) : 0;
 }
 
@@ -141,8 +229,25 @@ set_headers(struct rest *r)
 static CURLcode
 set_method(struct rest *r)
 {
+    const struct rest_file *f = r->file;
     CURLcode rc = CURLE_OK;
 
+    if (f != NULL && f->content_type != NULL) {
+        int64_t all = (int64_t)strlen(f->head) + f->size + (int64_t)strlen(f->tail);
+
+        rc = curl_easy_setopt(r->easy, CURLOPT_POST, 1L);
+        if (rc == CURLE_OK)
+            rc = curl_easy_setopt(r->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)all);
+        if (rc == CURLE_OK)
+            rc = curl_easy_setopt(r->easy, CURLOPT_READFUNCTION, on_read);
+        if (rc == CURLE_OK)
+            rc = curl_easy_setopt(r->easy, CURLOPT_READDATA, r);
+        if (rc == CURLE_OK)
+            rc = curl_easy_setopt(r->easy, CURLOPT_SEEKFUNCTION, on_seek);
+        if (rc == CURLE_OK)
+            rc = curl_easy_setopt(r->easy, CURLOPT_SEEKDATA, r);
+        return rc;
+    }
     if (strcmp(r->method, "GET") == 0)
         return curl_easy_setopt(r->easy, CURLOPT_HTTPGET, 1L);
     if (r->has_body || strcmp(r->method, "POST") == 0) {
@@ -186,6 +291,12 @@ set_options(struct rest *r)
     SET(CURLOPT_WRITEDATA, r);
     SET(CURLOPT_HTTPHEADER, r->headers);
     SET(CURLOPT_USERAGENT, "husk");
+    if (r->file != NULL) {
+        SET(CURLOPT_LOW_SPEED_LIMIT, 1L);
+        SET(CURLOPT_LOW_SPEED_TIME, (long)REST_STALL_S);
+        SET(CURLOPT_UPLOAD_BUFFERSIZE, (long)REST_PIECE);
+        SET(CURLOPT_BUFFERSIZE, (long)REST_PIECE);
+    }
     if (r->ca_file != NULL)
         SET(CURLOPT_CAINFO, r->ca_file);
 #undef SET
@@ -199,6 +310,8 @@ launch(struct rest *r, struct err *err)
 
     buf_clear(&r->answer);
     r->too_large = false;
+    r->sent = 0;
+    r->file_errno = 0;
     r->error[0] = '\0';
     if (set_headers(r) < 0)
         return err_set(err, ERR_NOMEM, "no memory for an HTTP request");
@@ -222,11 +335,12 @@ method_literal(const char *method)
     return NULL;
 }
 
-int
-rest_begin(struct rest *r, const char *method, const char *path, const char *body,
-           struct deadline d, struct err *err)
+static int
+begin(struct rest *r, const char *method, const char *path, const char *body,
+      struct rest_file *file, struct deadline d, struct err *err)
 {
     rest_cancel(r);
+    r->file = file;
     r->method = method_literal(method);
     if (r->method == NULL)
         return err_set(err, ERR_INTERNAL, "no such HTTP method");
@@ -243,6 +357,13 @@ rest_begin(struct rest *r, const char *method, const char *path, const char *bod
     r->deadline = d;
     r->retried = false;
     return launch(r, err);
+}
+
+int
+rest_begin(struct rest *r, const char *method, const char *path, const char *body,
+           struct deadline d, struct err *err)
+{
+    return begin(r, method, path, body, NULL, d, err);
 }
 
 void
@@ -277,8 +398,12 @@ failure(struct rest *r, CURLcode rc, struct err *err)
     long sent = 0;
 
     (void)curl_easy_getinfo(r->easy, CURLINFO_REQUEST_SIZE, &sent);
+    if (r->file_errno != 0)
+        return err_sys(err, ERR_INTERNAL, r->file_errno, "a staged file");
     if (r->too_large)
-        return err_set(err, ERR_LIMIT, "an answer was larger than %zu bytes", r->answer.max);
+        return err_set(err, ERR_LIMIT, "an answer was larger than %lld bytes",
+                       r->file != NULL && r->file->out_fd >= 0 ? (long long)r->file->max_bytes
+                                                               : (long long)r->answer.max);
     if (sent == 0)
         return err_set(err, ERR_UNAVAILABLE, "%s", why);
     return err_set(err, rc == CURLE_OPERATION_TIMEDOUT ? ERR_TIMEOUT : ERR_UNCERTAIN, "%s", why);
@@ -290,7 +415,8 @@ worth_another(struct rest *r, CURLcode rc)
 {
     long fresh = 1;
 
-    if (r->retried || strcmp(r->method, "POST") == 0 || deadline_passed(r->deadline))
+    if (r->retried || r->file != NULL || strcmp(r->method, "POST") == 0 ||
+        deadline_passed(r->deadline))
         return false;
     if (rc != CURLE_SEND_ERROR && rc != CURLE_RECV_ERROR && rc != CURLE_GOT_NOTHING)
         return false;
@@ -339,18 +465,38 @@ rest_step(struct rest *r, struct rest_reply *ret, struct err *err)
     return 0;
 }
 
-int
-rest_call(struct rest *r, const char *method, const char *path, const char *body, struct deadline d,
-          struct rest_reply *ret, struct err *err)
+static int
+finish(struct rest *r, struct deadline d, struct rest_reply *ret, struct err *err)
 {
-    if (rest_begin(r, method, path, body, d, err) < 0)
-        return -1;
     for (;;) {
         int rc = rest_step(r, ret, err);
         if (rc != 0)
             return rc < 0 ? -1 : 0;
         (void)curl_multi_poll(r->multi, NULL, 0, deadline_poll_ms(d, 1000), NULL);
     }
+}
+
+int
+rest_call(struct rest *r, const char *method, const char *path, const char *body, struct deadline d,
+          struct rest_reply *ret, struct err *err)
+{
+    if (rest_begin(r, method, path, body, d, err) < 0)
+        return -1;
+    return finish(r, d, ret, err);
+}
+
+int
+rest_call_file(struct rest *r, const char *method, const char *path, struct rest_file *f,
+               struct deadline d, struct rest_reply *ret, struct err *err)
+{
+    int rc;
+
+    f->got = 0;
+    rc = begin(r, method, path, NULL, f, d, err);
+    if (rc == 0)
+        rc = finish(r, d, ret, err);
+    r->file = NULL;
+    return rc;
 }
 
 int

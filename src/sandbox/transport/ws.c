@@ -40,10 +40,11 @@ struct ws {
     struct buf out; /* LWS_PRE bytes of room, then the message; only one at a time */
     size_t queued;  /* messages' bytes in out, LWS_PRE not counted */
     bool tls;
-    bool asked;   /* the upgrade request went out */
-    bool closing; /* we want it closed */
-    bool mid;     /* inside a message */
-    bool dying;   /* reads are done, hand nothing on */
+    bool asked;     /* the upgrade request went out */
+    bool closing;   /* we want it closed */
+    bool mid;       /* inside a message */
+    bool dying;     /* reads are done, hand nothing on */
+    int close_code; /* of the peer; 0 none */
     char reason[160];
 };
 
@@ -164,6 +165,10 @@ on_event(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, s
         return 0;
     case LWS_CALLBACK_CLIENT_WRITEABLE:
         return writeable(w, wsi);
+    case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
+        if (w != NULL && len >= 2)
+            w->close_code = (unsigned char)text[0] << 8 | (unsigned char)text[1];
+        return 0;
     case LWS_CALLBACK_CLIENT_CONNECTION_ERROR:
         if (w != NULL)
             closed(w, in != NULL ? text : "connection failed",
@@ -303,6 +308,12 @@ enum ws_state
 ws_state(const struct ws *w)
 {
     return w->state;
+}
+
+int
+ws_close_code(const struct ws *w)
+{
+    return w->close_code;
 }
 
 const char *

@@ -35,6 +35,8 @@ int ws_connect(struct ws_pool *p, const char *url, const char *authorization, ws
 
 enum ws_state { WS_CONNECTING, WS_OPEN, WS_CLOSED };
 enum ws_state ws_state(const struct ws *w);
+/* The status code its peer closed it with (RFC 6455, 7.4), 0 if none came. */
+int ws_close_code(const struct ws *w);
 /* Why it closed: text for a person, never NULL. */
 const char *ws_reason(const struct ws *w);
 

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT */
+#include "sandbox/daytona/api.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+
+#define DEPTH_MAX 40
+#define PATH_BYTES 4096
+#define BODY_MAX 8192
+#define PAGE 200 /* boxes an answer holds at most */
+#define PAGES_MAX 50
+#define DELETES_MAX 10
+#define DELETE_PAUSE_MS 300
+
+int
+api_unreached(const char *who, const char *what, const struct err *why, struct err *err)
+{
+    if (why->code == ERR_LIMIT)
+        return err_slug(err, ERR_UNAVAILABLE, "gateway_error", "%s, asked to %s: %s", who, what,
+                        why->msg);
+    if (why->code == ERR_INTERNAL || why->code == ERR_NOMEM) {
+        if (err != NULL)
+            *err = *why;
+        return -1;
+    }
+    return err_slug(err, ERR_UNAVAILABLE, "gateway_unavailable",
+                    "%s, asked to %s, did not answer: %s", who, what, why->msg);
+}
+
+int
+api_judge(const struct rest_reply *r, const char *who, const char *what, struct err *err)
+{
+    if (r->status >= 200 && r->status < 300)
+        return 0;
+    if (r->status >= 300 && r->status < 400)
+        return err_slug(err, ERR_UNAVAILABLE, "gateway_error",
+                        "asked to %s, %s answered with a redirect (%d), which is not followed",
+                        what, who, r->status);
+    if (r->status == 401 || r->status == 403)
+        return err_slug(err, ERR_UNAVAILABLE, "gateway_error",
+                        "%s refused to %s (%d): is the key right, and does its quota allow this?",
+                        who, what, r->status);
+    if (r->status == 404)
+        return err_set(err, ERR_NOT_FOUND, "asked to %s, %s answered 404", what, who);
+    return err_slug(err, ERR_UNAVAILABLE,
+                    r->status >= 500 || r->status == 429 || r->status == 408 ? "gateway_unavailable"
+                                                                             : "gateway_error",
+                    "asked to %s, %s answered %d", what, who, r->status);
+}
+
+int
+api_parse(const struct rest_reply *r, const char *what, struct json_doc **ret, struct err *err)
+{
+    if (r->is_json && json_parse(r->body, r->body_len, DEPTH_MAX, JSON_LAX_KEYS | JSON_LAX_NUMBERS,
+                                 ret, NULL) == 0)
+        return 0;
+    return err_slug(err, ERR_UNAVAILABLE, "gateway_error",
+                    "asked to %s, the address answered %d without JSON: it is no Daytona API", what,
+                    r->status);
+}
+
+static int
+call(struct daytona *dt, const char *method, const char *path, const char *body, const char *what,
+     struct deadline d, struct rest_reply *ret, struct err *err)
+{
+    struct err why = ERR_INIT;
+
+    d = deadline_min(d, deadline_in(dt->o.http_timeout_ms));
+    if (rest_call(dt->api, method, path, body, d, ret, &why) < 0)
+        return api_unreached("Daytona", what, &why, err);
+    return api_judge(ret, "Daytona", what, err);
+}
+
+static void
+path_of(char out[PATH_BYTES], const char *id, const char *tail)
+{
+    (void)snprintf(out, PATH_BYTES, "/sandbox/%s%s", id, tail);
+}
+
+/* A call whose answer is a box. */
+static int
+call_box(struct daytona *dt, const char *method, const char *path, const char *body,
+         const char *what, struct box *ret, struct deadline d, struct err *err)
+{
+    struct rest_reply r;
+    struct json_doc *doc = NULL;
+    bool ok;
+
+    if (call(dt, method, path, body, what, d, &r, err) < 0 || api_parse(&r, what, &doc, err) < 0)
+        return -1;
+    ok = box_read(ret, json_root(doc));
+    json_free(doc);
+    if (!ok)
+        return err_slug(err, ERR_UNAVAILABLE, "gateway_error",
+                        "asked to %s, Daytona's answer was no sandbox", what);
+    api_remember(dt, ret);
+    return 0;
+}
+
+int
+api_get(struct daytona *dt, const char *id, struct box *ret, struct deadline d, struct err *err)
+{
+    char path[PATH_BYTES];
+
+    path_of(path, id, "");
+    return call_box(dt, "GET", path, NULL, "show a sandbox", ret, d, err);
+}
+
+int
+api_create(struct daytona *dt, const char *key, struct box *ret, struct deadline d, struct err *err)
+{
+    _cleanup_buf_ struct buf body = BUF_INIT(BODY_MAX);
+    struct err why = ERR_INIT;
+    struct rest_reply r;
+    struct json_doc *doc = NULL;
+    int64_t half = deadline_left_ms(d) / 2;
+    bool ok;
+
+    /* Time must be left to look for one whose making was not heard of. */
+    d = deadline_min(d, deadline_in(half > dt->o.http_timeout_ms ? half : dt->o.http_timeout_ms));
+    box_request(&body, &dt->o, key);
+    if (buf_check(&body, "the request for a sandbox", err) < 0)
+        return -1;
+    if (rest_call(dt->api, "POST", "/sandbox", buf_str(&body), d, &r, &why) < 0) {
+        (void)api_unreached("Daytona", "make a sandbox", &why, err);
+        if (err != NULL && why.code != ERR_UNAVAILABLE)
+            err->code = ERR_UNCERTAIN; /* it was sent */
+        return -1;
+    }
+    if (api_judge(&r, "Daytona", "make a sandbox", err) < 0) {
+        if (err != NULL && (r.status >= 500 || r.status == 408))
+            err->code = ERR_UNCERTAIN;
+        return -1;
+    }
+    if (api_parse(&r, "make a sandbox", &doc, err) < 0) {
+        if (err != NULL)
+            err->code = ERR_UNCERTAIN;
+        return -1;
+    }
+    ok = box_read(ret, json_root(doc));
+    json_free(doc);
+    if (!ok)
+        return err_slug(err, ERR_UNCERTAIN, "gateway_error",
+                        "asked to make a sandbox, Daytona's answer was none");
+    api_remember(dt, ret);
+    return 0;
+}
+
+/* One page: 1 there is another (*cursor is its), 0 the last or cb said no, -1. */
+static int
+page(struct daytona *dt, const struct buf *query, struct buf *cursor, api_box_cb cb, void *ctx,
+     struct deadline d, struct err *err)
+{
+    _cleanup_buf_ struct buf path = BUF_INIT(PATH_BYTES);
+    struct rest_reply r;
+    struct json_doc *doc = NULL;
+    json_val items;
+    const char *next;
+    int more = 0;
+
+    (void)buf_append(&path, query->data, query->len);
+    if (cursor->len > 0) {
+        (void)buf_puts(&path, "&cursor=");
+        (void)rest_escape(&path, buf_str(cursor));
+    }
+    if (buf_check(&path, "the URL of a list", err) < 0 ||
+        call(dt, "GET", buf_str(&path), NULL, "list sandboxes", d, &r, err) < 0 ||
+        api_parse(&r, "list sandboxes", &doc, err) < 0)
+        return -1;
+    items = json_member(json_root(doc), "items");
+    if (json_type(items) != JSON_ARRAY) {
+        json_free(doc);
+        return err_slug(err, ERR_UNAVAILABLE, "gateway_error",
+                        "asked to list sandboxes, Daytona gave no list");
+    }
+    next = json_cstring(json_member(json_root(doc), "nextCursor"));
+    buf_clear(cursor);
+    if (next != NULL && next[0] != '\0' && buf_puts(cursor, next) == 0)
+        more = 1;
+    for (size_t i = 0; i < json_length(items); i++) {
+        struct box b;
+
+        if (!box_read(&b, json_item(items, i)) || b.state == BOX_ENDED)
+            continue;
+        if (cb(ctx, &b) != 0) {
+            more = 0;
+            break;
+        }
+    }
+    json_free(doc);
+    return more;
+}
+
+int
+api_each(struct daytona *dt, const char *key, api_box_cb cb, void *ctx, struct deadline d,
+         struct err *err)
+{
+    _cleanup_buf_ struct buf labels = BUF_INIT(1024);
+    _cleanup_buf_ struct buf query = BUF_INIT(PATH_BYTES);
+    _cleanup_buf_ struct buf cursor = BUF_INIT(1024);
+    int more = 1;
+
+    box_labels(&labels, dt->o.deployment, key);
+    (void)buf_puts(&query, "/sandbox?labels=");
+    (void)rest_escape(&query, buf_str(&labels));
+    (void)buf_printf(&query, "&limit=%d", PAGE);
+    if (buf_check(&query, "the labels of a sandbox", err) < 0)
+        return -1;
+    for (int i = 0; more > 0 && i < PAGES_MAX; i++)
+        more = page(dt, &query, &cursor, cb, ctx, d, err);
+    return more < 0 ? -1 : 0;
+}
+
+/* A change of state that is refused because it is under way already, or done, is none. */
+static int
+change(struct daytona *dt, const char *id, const char *tail, const char *what, struct deadline d,
+       struct err *err)
+{
+    char path[PATH_BYTES];
+    struct err why = ERR_INIT;
+    struct rest_reply r;
+    struct box b;
+
+    path_of(path, id, tail);
+    if (call(dt, "POST", path, NULL, what, d, &r, &why) == 0 || why.code == ERR_NOT_FOUND)
+        return 0;
+    if (why.slug != NULL && strcmp(why.slug, "gateway_error") == 0 &&
+        api_get(dt, id, &b, d, NULL) == 0 && b.state != BOX_STARTED && b.state != BOX_BROKEN)
+        return 0;
+    if (err != NULL)
+        *err = why;
+    return -1;
+}
+
+int
+api_start(struct daytona *dt, const char *id, struct deadline d, struct err *err)
+{
+    struct box b;
+
+    if (change(dt, id, "/start", "start a sandbox", d, err) == 0)
+        return 0;
+    /* started by somebody else meanwhile */
+    return api_get(dt, id, &b, d, NULL) == 0 && b.state == BOX_STARTED ? 0 : -1;
+}
+
+int
+api_stop(struct daytona *dt, const char *id, struct deadline d, struct err *err)
+{
+    return change(dt, id, "/stop", "stop a sandbox", d, err);
+}
+
+int
+api_delete(struct daytona *dt, const char *id, struct deadline d, struct err *err)
+{
+    char path[PATH_BYTES];
+    struct err why = ERR_INIT;
+    struct rest_reply r;
+
+    path_of(path, id, "");
+    for (int i = 0; i < DELETES_MAX; i++) {
+        why = (struct err)ERR_INIT;
+        if (call(dt, "DELETE", path, NULL, "delete a sandbox", d, &r, &why) == 0 ||
+            why.code == ERR_NOT_FOUND)
+            return 0;
+        if (deadline_left_ms(d) <= DELETE_PAUSE_MS)
+            break;
+        (void)poll(NULL, 0, DELETE_PAUSE_MS);
+    }
+    return err_slug(err, ERR_UNCERTAIN, why.slug, "%s", why.msg);
+}
+
+void
+api_remember(struct daytona *dt, const struct box *b)
+{
+    int i = 0;
+
+    if (b->toolbox[0] == '\0')
+        return;
+    while (i < DAYTONA_TOOLBOXES && strcmp(dt->known[i].id, b->id) != 0)
+        i++;
+    if (i == DAYTONA_TOOLBOXES) {
+        i = dt->known_next;
+        dt->known_next = (i + 1) % DAYTONA_TOOLBOXES;
+    }
+    memcpy(dt->known[i].id, b->id, sizeof b->id);
+    memcpy(dt->known[i].url, b->toolbox, sizeof b->toolbox);
+}
+
+static bool
+recall(const struct daytona *dt, const char *id, char ret[BOX_URL_MAX + 1])
+{
+    for (int i = 0; i < DAYTONA_TOOLBOXES; i++)
+        if (strcmp(dt->known[i].id, id) == 0) {
+            memcpy(ret, dt->known[i].url, sizeof dt->known[i].url);
+            return true;
+        }
+    return false;
+}
+
+/* Asked for by a call of its own where a box does not tell it. */
+static int
+ask_toolbox_url(struct daytona *dt, struct box *b, struct deadline d, struct err *err)
+{
+    char path[PATH_BYTES];
+    struct rest_reply r;
+    struct json_doc *doc = NULL;
+    const char *url;
+
+    path_of(path, b->id, "/toolbox-proxy-url");
+    if (call(dt, "GET", path, NULL, "name a toolbox", d, &r, err) < 0 ||
+        api_parse(&r, "name a toolbox", &doc, err) < 0)
+        return -1;
+    url = json_cstring(json_member(json_root(doc), "url"));
+    if (url != NULL && strlen(url) <= BOX_URL_MAX)
+        (void)snprintf(b->toolbox, sizeof b->toolbox, "%s", url);
+    json_free(doc);
+    return 0;
+}
+
+int
+api_toolbox_url(struct daytona *dt, const char *id, char ret[BOX_URL_MAX + 1], struct deadline d,
+                struct err *err)
+{
+    struct box b;
+
+    if (recall(dt, id, ret))
+        return 0;
+    if (api_get(dt, id, &b, d, err) < 0 ||
+        (b.toolbox[0] == '\0' && ask_toolbox_url(dt, &b, d, err) < 0))
+        return -1;
+    /* The key goes there: never in the clear where the API itself is not. */
+    if (strncasecmp(b.toolbox, "https://", 8) != 0 &&
+        (strncasecmp(b.toolbox, "http://", 7) != 0 ||
+         strncasecmp(dt->o.daytona_url, "https://", 8) == 0))
+        return err_slug(err, ERR_UNAVAILABLE, "gateway_error",
+                        "Daytona named no usable address of the sandbox's toolbox");
+    api_remember(dt, &b);
+    memcpy(ret, b.toolbox, sizeof b.toolbox);
+    return 0;
+}
+
+int
+api_ping(struct daytona *dt, struct deadline d, struct err *err)
+{
+    struct rest_reply r;
+    struct json_doc *doc = NULL;
+    bool ok;
+
+    if (call(dt, "GET", "/sandbox?limit=1", NULL, "list sandboxes", d, &r, err) < 0) {
+        if (err != NULL && err->code == ERR_NOT_FOUND) {
+            err->code = ERR_UNAVAILABLE;
+            err->slug = "gateway_error";
+        }
+        return -1;
+    }
+    if (api_parse(&r, "list sandboxes", &doc, err) < 0)
+        return -1;
+    ok = json_type(json_member(json_root(doc), "items")) == JSON_ARRAY;
+    json_free(doc);
+    return ok ? 0
+              : err_slug(err, ERR_UNAVAILABLE, "gateway_error",
+                         "asked to list sandboxes, Daytona gave no list");
+}
