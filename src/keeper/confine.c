@@ -91,12 +91,17 @@ limit(int what, int64_t value, const char *name, struct err *err)
 }
 
 int
+confine_core(struct err *err)
+{
+    return limit(RLIMIT_CORE, 1, "CORE", err);
+}
+
+int
 confine_limits(const struct keeper_options *o, struct err *err)
 {
     const struct keeper_limits *l = &o->limits;
 
-    if (limit(RLIMIT_CORE, 0, "CORE", err) < 0 ||
-        limit(RLIMIT_NOFILE, OPEN_FILES_MAX, "NOFILE", err) < 0 ||
+    if (limit(RLIMIT_NOFILE, OPEN_FILES_MAX, "NOFILE", err) < 0 ||
         limit(RLIMIT_MEMLOCK, LOCKED_BYTES_MAX, "MEMLOCK", err) < 0 ||
         limit(RLIMIT_SIGPENDING, SIGNALS_PENDING_MAX, "SIGPENDING", err) < 0 ||
         limit(RLIMIT_NICE, 0, "NICE", err) < 0 || limit(RLIMIT_RTPRIO, 0, "RTPRIO", err) < 0 ||

@@ -23,6 +23,11 @@ int confine_files(const struct box_spec *s, struct err *err);
 /* The version of Landlock's interface, 0 where there is none. */
 int confine_landlock_version(void);
 
+/* No core dumps: of a process that may write none the kernel still hands one to a handler (a pipe
+ * in core_pattern, run as root on the host), but for a limit of exactly 1. The filter keeps it so.
+ */
+int confine_core(struct err *err);
+
 /* The last step: RLIMIT_DATA may leave no room for anything but the exec. */
 int confine_limits(const struct keeper_options *o, struct err *err);
 

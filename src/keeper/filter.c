@@ -7,6 +7,7 @@
 #include <seccomp.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
@@ -92,6 +93,8 @@ static const struct filter_row conditions[] = {
     {"clone with a new namespace", EPERM,
      "a new user namespace gives capabilities over much kernel code"},
     {"personality other than a query", EPERM, "switches address randomisation off"},
+    {"setrlimit, prlimit64 of RLIMIT_CORE", EPERM,
+     "it stands at 1, the one value at which a crash does not start the host's handler as root"},
     {"socket of other families than UNIX, INET, INET6, NETLINK", EAFNOSUPPORT,
      "rarely used protocols are where kernels break; AF_VSOCK reaches the hypervisor from any "
      "namespace"},
@@ -249,6 +252,18 @@ add_internet(scmp_filter_ctx c)
     return r;
 }
 
+/* Setting it only: with a third argument of NULL prlimit64 asks. */
+static int
+add_core_limit(scmp_filter_ctx c)
+{
+    int r = DENY_IF(c, EPERM, setrlimit, SCMP_A0(SCMP_CMP_MASKED_EQ, LOW, RLIMIT_CORE));
+
+    if (r < 0)
+        return r;
+    return DENY_IF(c, EPERM, prlimit64, SCMP_A1(SCMP_CMP_MASKED_EQ, LOW, RLIMIT_CORE),
+                   SCMP_A2(SCMP_CMP_NE, 0));
+}
+
 static int
 add_ioctls(scmp_filter_ctx c)
 {
@@ -289,6 +304,8 @@ build(scmp_filter_ctx c, const struct filter_options *o)
         r = add_families(c, o->inet);
     if (r == 0 && o->inet)
         r = add_internet(c);
+    if (r == 0)
+        r = add_core_limit(c);
     if (r == 0)
         r = add_ioctls(c);
     if (r == 0 && !o->ipc)

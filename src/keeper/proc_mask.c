@@ -14,14 +14,17 @@ static const struct {
     const char *name;
     enum treatment what;
 } entries[] = {
-    {"acpi", HIDE},          {"asound", HIDE},        {"bus", FREEZE},      {"cmdline", HIDE},
-    {"driver", FREEZE},      {"fs", FREEZE},          {"interrupts", HIDE}, {"irq", FREEZE},
-    {"kallsyms", HIDE},      {"kcore", HIDE},         {"keys", HIDE},       {"key-users", HIDE},
-    {"kmsg", HIDE},          {"kpagecgroup", HIDE},   {"kpagecount", HIDE}, {"kpageflags", HIDE},
-    {"latency_stats", HIDE}, {"modules", HIDE},       {"mtrr", FREEZE},     {"pagetypeinfo", HIDE},
-    {"pressure", FREEZE},    {"sched_debug", HIDE},   {"scsi", HIDE},       {"slabinfo", HIDE},
-    {"sys", FREEZE},         {"sysrq-trigger", HIDE}, {"timer_list", HIDE}, {"timer_stats", HIDE},
-    {"tty", FREEZE},         {"vmallocinfo", HIDE},
+    {"acpi", HIDE},       {"asound", HIDE},      {"buddyinfo", HIDE},     {"bus", FREEZE},
+    {"cmdline", HIDE},    {"consoles", HIDE},    {"diskstats", HIDE},     {"dma", HIDE},
+    {"driver", FREEZE},   {"fs", FREEZE},        {"interrupts", HIDE},    {"iomem", HIDE},
+    {"ioports", HIDE},    {"irq", FREEZE},       {"kallsyms", HIDE},      {"kcore", HIDE},
+    {"key-users", HIDE},  {"keys", HIDE},        {"kmsg", HIDE},          {"kpagecgroup", HIDE},
+    {"kpagecount", HIDE}, {"kpageflags", HIDE},  {"latency_stats", HIDE}, {"locks", HIDE},
+    {"modules", HIDE},    {"mtrr", FREEZE},      {"pagetypeinfo", HIDE},  {"partitions", HIDE},
+    {"pressure", HIDE},   {"sched_debug", HIDE}, {"schedstat", HIDE},     {"scsi", HIDE},
+    {"slabinfo", HIDE},   {"softirqs", HIDE},    {"sys", FREEZE},         {"sysrq-trigger", HIDE},
+    {"timer_list", HIDE}, {"timer_stats", HIDE}, {"tty", FREEZE},         {"vmallocinfo", HIDE},
+    {"zoneinfo", HIDE},
 };
 
 static int

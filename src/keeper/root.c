@@ -189,13 +189,19 @@ mount_tmpfs(const struct box_spec *s, const char *path, unsigned long flags, int
     return mount_scratch(path, "tmpfs", MS_NODEV | flags, options, err);
 }
 
+/* The session's group: its own, or the only one there is. */
+static unsigned long
+gid_of(const struct box_spec *s)
+{
+    return s->o->tier == TIER_ROOTLESS ? (unsigned long)getegid() : (unsigned long)s->uid;
+}
+
 static int
 mount_all_scratch(const struct box_spec *s, struct err *err)
 {
     char own[64];
 
-    (void)snprintf(own, sizeof own, "mode=700,uid=%lu,gid=%lu", (unsigned long)s->uid,
-                   (unsigned long)s->uid);
+    (void)snprintf(own, sizeof own, "mode=700,uid=%lu,gid=%lu", (unsigned long)s->uid, gid_of(s));
     if (mount_tmpfs(s, "tmp", 0, 4, "mode=1777", err) < 0 ||
         mount_tmpfs(s, "dev/shm", MS_NOEXEC, 4, "mode=1777", err) < 0 ||
         mount_tmpfs(s, "home/husk", 0, 8, own, err) < 0)
@@ -219,10 +225,10 @@ fill_etc(int root, const struct box_spec *s, struct err *err)
     (void)snprintf(text, sizeof text,
                    "root:x:0:0:root:/:/usr/sbin/nologin\n"
                    "session:x:%lu:%lu:session:" BOX_HOME ":/bin/bash\n",
-                   uid, uid);
+                   uid, gid_of(s));
     if (write_text(root, "etc/passwd", 0444, text, err) < 0)
         return -1;
-    (void)snprintf(text, sizeof text, "root:x:0:\nsession:x:%lu:\n", uid);
+    (void)snprintf(text, sizeof text, "root:x:0:\nsession:x:%lu:\n", gid_of(s));
     if (write_text(root, "etc/group", 0444, text, err) < 0)
         return -1;
     (void)snprintf(text, sizeof text, "%s%s\n", s->o->egress_dns[0] != '\0' ? "nameserver " : "",
@@ -257,6 +263,18 @@ fill_dev(int root, struct err *err)
     return 0;
 }
 
+/* May a folder of the host be laid over this path? Not where something of ours is or leads to. */
+static bool
+is_free(const char *path)
+{
+    if (path[0] != '/' || path[1] == '\0' || strstr(path, "/.."))
+        return false;
+    for (size_t i = 0; folders[i]; i++)
+        if (strcmp(path + 1, folders[i]) == 0)
+            return false;
+    return true;
+}
+
 /* What the operator adds (SANDBOX_KERNEL_PATHS): at the same place, read-only. */
 static int
 show_paths(int root, const char *paths, struct err *err)
@@ -270,7 +288,7 @@ show_paths(int root, const char *paths, struct err *err)
         p += n + (p[n] == ':');
         if (n == 0 || strncmp(src, "/usr/", 5) == 0)
             continue;
-        if (src[0] != '/' || src[1] == '\0' || strstr(src, "/.."))
+        if (!is_free(src))
             return err_set(err, ERR_INVALID, "%s cannot be shown in a sandbox", src);
         if (bind(root, src, src + 1, READ_ONLY, err) < 0)
             return -1;

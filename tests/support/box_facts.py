@@ -2,6 +2,8 @@
 import ctypes
 import errno
 import os
+import pwd
+import resource
 import socket
 import stat
 import sys
@@ -41,6 +43,7 @@ def status():
 def root():
     fact("root", " ".join(sorted(os.listdir("/"))))
     fact("etc", " ".join(name for name in ("shadow", "ssh", "hosts", "passwd", "nginx") if os.path.exists("/etc/" + name)))
+    fact("name", pwd.getpwuid(os.getuid()).pw_name)
     fact("passwd", open("/etc/passwd").read().count("\n"))
     fact("dev", " ".join(sorted(os.listdir("/dev"))))
     fact("workspace", os.readlink("/workspace"))
@@ -79,6 +82,7 @@ def world():
     fact("environment", " ".join(sorted(os.environ)))
     fact("connection", open(os.environ["HOME"] + "/.runtime/connection.json").read())
     fact("cgroup", " ".join(sorted({line.strip().split(":")[2] for line in open("/proc/self/cgroup")})))
+    fact("core_limit", resource.getrlimit(resource.RLIMIT_CORE))
     fact("session_leader", os.getsid(0) == os.getpid())
     try:
         os.kill(os.getppid(), 0)

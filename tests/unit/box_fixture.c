@@ -160,7 +160,7 @@ become_container_root(void)
 void
 become_ordinary(void)
 {
-    need(setresgid(ORDINARY_UID, ORDINARY_UID, ORDINARY_UID) == 0);
+    need(setresgid(ORDINARY_GID, ORDINARY_GID, ORDINARY_GID) == 0);
     need(setresuid(ORDINARY_UID, ORDINARY_UID, ORDINARY_UID) == 0);
     need(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -95,6 +96,7 @@ try_arguments(void)
     static const unsigned long high = 1UL << 32;
     static const int families[] = {AF_PACKET, AF_ALG, AF_VSOCK, AF_BLUETOOTH, AF_XDP, AF_CAN,
                                    AF_KEY,    AF_RDS, AF_TIPC,  AF_MAX + 20,  1000};
+    struct rlimit none = {0, 0}, some = {64, 64};
     int pair[2];
 
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
@@ -117,6 +119,9 @@ try_arguments(void)
     CHECK(15, fails(syscall(SYS_personality, 0x40000), EPERM));
     CHECK(16, syscall(SYS_personality, 0xffffffff) >= 0);
     CHECK(17, fails(syscall(500, 0, 0, 0), ENOSYS));
+    CHECK(19, fails(setrlimit(RLIMIT_CORE, &none), EPERM) && getrlimit(RLIMIT_CORE, &none) == 0);
+    CHECK(20, fails(syscall(SYS_setrlimit, high | RLIMIT_CORE, &none), EPERM));
+    CHECK(21, setrlimit(RLIMIT_NOFILE, &some) == 0);
 #ifdef __x86_64__
     CHECK(18, fails(syscall(0x40000000 | SYS_getpid), ENOSYS));
 #endif
