@@ -101,33 +101,6 @@ make_places(struct keeper *k, struct err *err)
     return r ? 0 : err_set(err, ERR_CONFLICT, "a keeper runs already on %s", k->o.run_dir);
 }
 
-static int
-write_text(const char *path, const char *text)
-{
-    _cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-    return fd < 0 ? -1 : fd_write_all(fd, text, strlen(text));
-}
-
-/* Tier rootless: root of a user namespace in which only our own uid and gid are there. */
-static int
-enter_user_namespace(struct err *err)
-{
-    uid_t uid = geteuid();
-    gid_t gid = getegid();
-    char map[64];
-
-    if (unshare(CLONE_NEWUSER) < 0)
-        return err_sys(err, ERR_UNAVAILABLE, errno, "cannot make a user namespace");
-    (void)snprintf(map, sizeof(map), "%u %u 1", (unsigned)uid, (unsigned)uid);
-    if (write_text("/proc/self/setgroups", "deny") < 0 || write_text("/proc/self/uid_map", map) < 0)
-        return err_sys(err, ERR_UNAVAILABLE, errno, "cannot map our uid");
-    (void)snprintf(map, sizeof(map), "%u %u 1", (unsigned)gid, (unsigned)gid);
-    if (write_text("/proc/self/gid_map", map) < 0)
-        return err_sys(err, ERR_UNAVAILABLE, errno, "cannot map our gid");
-    return 0;
-}
-
 /* Mounts of workspaces are seen by nobody but us and those we fork; what the host unmounts goes
  * here too. */
 static int
@@ -144,7 +117,7 @@ enter_mount_namespace(struct err *err)
 static int
 prepare(struct keeper_options *o, struct err *err)
 {
-    if (o->tier == TIER_ROOTLESS && enter_user_namespace(err) < 0)
+    if (o->tier == TIER_ROOTLESS && tier_enter_rootless(err) < 0)
         return -1;
     if (o->tier != TIER_CONTAINER && enter_mount_namespace(err) < 0)
         return -1;
@@ -180,15 +153,6 @@ get_ready(struct keeper *k, const struct tier_probe *probe)
         log_error("no kernel will be started: %s", k->detail);
 }
 
-/* The control group that ours are in, unless sandboxes live on in it. */
-static void
-leave_groups(const struct keeper_options *o)
-{
-    for (size_t i = 0; i < sizeof(o->cgroup_dir) / sizeof(o->cgroup_dir[0]); i++)
-        if (o->cgroup_dir[i][0])
-            (void)rmdir(o->cgroup_dir[i]);
-}
-
 static int
 run(struct keeper *k, const struct tier_probe *probe, struct err *err)
 {
@@ -204,7 +168,7 @@ run(struct keeper *k, const struct tier_probe *probe, struct err *err)
         return -1;
     notify_state("READY=1");
     int rc = server_run(k, err);
-    leave_groups(&k->o);
+    cgroup_release(&k->o); /* unless sandboxes live on in it */
     return rc;
 }
 
