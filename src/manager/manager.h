@@ -326,9 +326,11 @@ struct sweep_report {
 int manager_sweep(struct manager *m, struct deadline d, struct sweep_report *ret, struct err *err);
 
 /* Starts one kernel for the pool if one is wanted: fewer than pool_size wait, nobody's start is
- * under way, no other process is at it, and the last failure is long enough ago. The sweep takes
- * out what died or grew old. *ret_started: call again, there may be more to do. */
-int manager_refill(struct manager *m, struct deadline d, bool *ret_started, struct err *err);
+ * under way, no other process is at it, and the last failure is long enough ago; gently also that
+ * the last start is, so that running sessions keep the machine. The sweep takes out what died or
+ * grew old. *ret_again_ms: when to call again, < 0: there is nothing more to do for now. */
+int manager_refill(struct manager *m, struct deadline d, bool gently, int64_t *ret_again_ms,
+                   struct err *err);
 
 /* Between requests: kept channels. */
 int manager_idle_fds(struct manager *m, struct pollfd *fds, int max);

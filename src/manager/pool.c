@@ -17,6 +17,8 @@
 #define ROWS_MAX (2 * POOL_MAX) /* what an earlier setting left is seen too */
 #define PAUSE_MS 2000           /* after a start that failed; doubling */
 #define PAUSE_MAX_MS 60000
+/* A start takes a core for as long as it lasts: of each three such times at most one is used. */
+#define PACE 2
 
 static struct pool_kind
 kind(struct manager *m)
@@ -119,14 +121,37 @@ start_one(struct manager *m, struct deadline d, struct err *err)
     return r;
 }
 
-int
-manager_refill(struct manager *m, struct deadline d, bool *ret_started, struct err *err)
+/* After a start: the pause that leaves the machine to the sessions. */
+static void
+pace(struct manager *m, int64_t took_ms)
 {
+    m->pool_pause_ms = 0;
+    m->pool_next_ms = clock_mono_ms() + PACE * took_ms;
+}
+
+static void
+back_off(struct manager *m)
+{
+    m->pool_pause_ms = m->pool_pause_ms == 0 ? PAUSE_MS : m->pool_pause_ms * 2;
+    if (m->pool_pause_ms > PAUSE_MAX_MS)
+        m->pool_pause_ms = PAUSE_MAX_MS;
+    m->pool_next_ms = clock_mono_ms() + m->pool_pause_ms;
+}
+
+int
+manager_refill(struct manager *m, struct deadline d, bool gently, int64_t *ret_again_ms,
+               struct err *err)
+{
+    int64_t began = clock_mono_ms();
     int r;
 
-    *ret_started = false;
-    if (m->o.pool_size <= 0 || !manager_pool_backend(m) || clock_mono_ms() < m->pool_next_ms)
+    *ret_again_ms = -1;
+    if (m->o.pool_size <= 0 || !manager_pool_backend(m))
         return 0;
+    if (began < m->pool_next_ms) {
+        *ret_again_ms = m->pool_next_ms - began;
+        return 0;
+    }
     r = lock_try_exclusive(m->lock_fd, LOCK_POOL);
     if (r < 0)
         return err_set(err, ERR_INTERNAL, "the lock file cannot be locked");
@@ -137,13 +162,12 @@ manager_refill(struct manager *m, struct deadline d, bool *ret_started, struct e
         r = start_one(m, d, err);
     (void)lock_release(m->lock_fd, LOCK_POOL);
     if (r < 0) {
-        m->pool_pause_ms = m->pool_pause_ms == 0 ? PAUSE_MS : m->pool_pause_ms * 2;
-        if (m->pool_pause_ms > PAUSE_MAX_MS)
-            m->pool_pause_ms = PAUSE_MAX_MS;
-        m->pool_next_ms = clock_mono_ms() + m->pool_pause_ms;
+        back_off(m);
         return -1;
     }
-    m->pool_pause_ms = 0;
-    *ret_started = r > 0;
+    if (r == 0)
+        return 0;
+    pace(m, gently ? clock_mono_ms() - began : 0);
+    *ret_again_ms = 0;
     return 0;
 }

@@ -77,15 +77,15 @@ sweep(struct manager *m)
     return 0;
 }
 
-/* Starts at most one kernel for the pool; true: there may be more to start. */
-static bool
-refill(struct manager *m)
+/* Starts at most one kernel for the pool; when to call again, < 0: with the next pass. */
+static int64_t
+refill(struct manager *m, bool gently)
 {
     struct err err = ERR_INIT;
-    bool started = false;
-    if (manager_refill(m, deadline_in(SWEEP_MS), &started, &err) < 0)
+    int64_t again_ms;
+    if (manager_refill(m, deadline_in(SWEEP_MS), gently, &again_ms, &err) < 0)
         log_warning("no kernel for the pool: %s", err.msg);
-    return started;
+    return again_ms;
 }
 
 static int
@@ -94,7 +94,7 @@ sweep_once(struct manager *m)
     struct deadline d = deadline_in(SWEEP_MS);
     if (sweep(m) < 0)
         return EXIT_FAILURE;
-    while (refill(m) && !deadline_passed(d))
+    while (refill(m, false) == 0 && !deadline_passed(d))
         continue;
     return EXIT_SUCCESS;
 }
@@ -120,14 +120,20 @@ sweep_for_ever(struct manager *m, int64_t interval_ms, struct ending *ending)
 {
     for (;;) {
         (void)sweep(m);
-        struct deadline next = deadline_in(interval_ms);
+        struct deadline next = deadline_in(interval_ms), refill_at = deadline_in(0);
         bool filling = true; /* the pool, as far as the time until the next pass goes */
         do {
             struct pollfd fd = {.fd = ending->signals, .events = POLLIN};
             if (asked_to_end(ending))
                 return;
-            filling = filling && refill(m);
-            if (poll(&fd, 1, filling ? 0 : deadline_poll_ms(next, 60000)) < 0 && errno != EINTR)
+            if (filling && deadline_passed(refill_at)) {
+                int64_t again_ms = refill(m, true);
+                filling = again_ms >= 0;
+                refill_at = deadline_in(again_ms);
+            }
+            if (poll(&fd, 1,
+                     deadline_poll_ms(filling ? deadline_min(refill_at, next) : next, 60000)) < 0 &&
+                errno != EINTR)
                 return;
         } while (!deadline_passed(next));
     }

@@ -43,13 +43,11 @@ static int
 refill(void)
 {
     struct err err = ERR_INIT;
-    bool started = true;
-    int n = 0;
+    int64_t again_ms = 0;
+    int n = -1;
 
-    while (started) {
-        assert_int_equal(manager_refill(f.m, deadline_in(10000), &started, &err), 0);
-        n += started;
-    }
+    for (; again_ms == 0; n++)
+        assert_int_equal(manager_refill(f.m, deadline_in(10000), false, &again_ms, &err), 0);
     return n;
 }
 
@@ -202,7 +200,7 @@ test_one_start_at_a_time_and_pauses_after_a_failure(void **state)
 {
     struct manager *other;
     struct err err = ERR_INIT;
-    bool started = true;
+    int64_t again_ms = 0;
 
     (void)state;
     fixture_restart_with(&f, "pool=2");
@@ -212,11 +210,33 @@ test_one_start_at_a_time_and_pauses_after_a_failure(void **state)
     assert_int_equal(lock_release(other->lock_fd, LOCK_POOL), 0);
     manager_free(other);
     atomic_store(&f.world->fail_opens, 1);
-    assert_int_equal(manager_refill(f.m, deadline_in(1000), &started, &err), -1);
-    assert_false(started);
-    assert_int_equal(refill(), 0);
+    assert_int_equal(manager_refill(f.m, deadline_in(1000), false, &again_ms, &err), -1);
+    assert_true(again_ms < 0);
+    assert_int_equal(manager_refill(f.m, deadline_in(1000), false, &again_ms, &err), 0);
+    assert_true(again_ms > 0);
+    assert_int_equal(pooled(), 0);
     f.m->pool_next_ms = 0;
     assert_int_equal(refill(), 2);
+}
+
+/* Of three times that a start takes one is used, so that sessions keep the machine. */
+static void
+test_gently(void **state)
+{
+    struct err err = ERR_INIT;
+    int64_t again_ms = 0;
+
+    (void)state;
+    fixture_restart_with(&f, "pool=3");
+    atomic_store(&f.world->open_ms, 100);
+    assert_int_equal(manager_refill(f.m, deadline_in(10000), true, &again_ms, &err), 0);
+    assert_int_equal(again_ms, 0);
+    assert_int_equal(manager_refill(f.m, deadline_in(10000), true, &again_ms, &err), 0);
+    assert_true(again_ms > 100);
+    assert_int_equal(pooled(), 1);
+    (void)poll(NULL, 0, (int)again_ms + 1);
+    assert_int_equal(manager_refill(f.m, deadline_in(10000), true, &again_ms, &err), 0);
+    assert_int_equal(pooled(), 2);
 }
 
 static bool
@@ -346,6 +366,7 @@ main(void)
         T(test_dead_ones_fall_back),
         T(test_the_sweep_replaces_dead_and_old_ones),
         T(test_one_start_at_a_time_and_pauses_after_a_failure),
+        T(test_gently),
         T(test_killed_after_the_claim),
         T(test_the_first_code_binds),
         T(test_killed_while_the_first_code_binds),
