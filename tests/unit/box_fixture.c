@@ -113,7 +113,7 @@ start_box(struct trial *t, struct cgroup *cg, int out, struct box *b)
     struct box_spec s = {.o = &t->o,
                          .out = out,
                          .err = out,
-                         .listeners = {-1, -1, -1, -1, -1},
+                         .listeners = {-1, -1, out, -1, -1},
                          .connection = "{}",
                          .connection_len = 2,
                          .home = home,
@@ -197,7 +197,7 @@ run_trial(struct trial *t)
         _exit(0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    if (status != 0 || !outcome->started)
+    if (status != (t->monitor_is_killed ? SIGKILL : 0) || !outcome->started)
         fail_msg("no sandbox: status %d, %s", status, outcome->err.msg);
 }
 

@@ -39,11 +39,12 @@ typedef void act_fn(struct box *b, struct outcome *o);
 
 struct trial {
     struct keeper_options o;
-    const char *script;
+    const char *script; /* its descriptor 5, a listener's, is its stdout once more */
     const char *argument;
     act_fn *act;
-    bool cgroups;        /* cgroup_prepare() first */
-    bool cgroup_is_made; /* o.cgroup_dir is there already */
+    bool cgroups;           /* cgroup_prepare() first */
+    bool cgroup_is_made;    /* o.cgroup_dir is there already */
+    bool monitor_is_killed; /* by the act, with SIGKILL */
 };
 
 extern struct outcome *outcome;

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -147,6 +148,98 @@ test_killing_leaves_nothing(void **state)
         run_trial(&t);
         /* Rootless: this test's own process has the same uid. */
         assert_string_equal(outcome->note, tiers[i] == TIER_ROOTLESS ? "1 1 1" : "1 0 1");
+        renew_folder();
+    }
+}
+
+static void
+die(struct box *b, struct outcome *o)
+{
+    text(o->note, sizeof o->note, "%d", (int)b->uid);
+    (void)raise(SIGKILL);
+}
+
+static bool
+nobody(void *ctx, const char *kernel)
+{
+    (void)ctx;
+    (void)kernel;
+    return false;
+}
+
+/* A killed monitor takes its sandbox along; its group is for the next keeper to sweep. */
+static void
+test_a_killed_monitor_takes_it_along(void **state)
+{
+    struct trial t = trial_of(TIER_HOST, "import os, time\n"
+                                         "if os.fork() == 0:\n"
+                                         "    os.setsid()\n"
+                                         "    if os.fork(): os._exit(0)\n"
+                                         "    time.sleep(60)\n"
+                                         "print('ready', flush=True); time.sleep(60)\n");
+    struct deadline d = deadline_in(5000);
+    struct err err = ERR_INIT;
+
+    (void)state;
+    t.act = die;
+    t.monitor_is_killed = true;
+    run_trial(&t);
+    while (processes_of(KERNEL_UID_BASE + 1) > 0 && !deadline_passed(d)) {
+        (void)waitpid(-1, NULL, WNOHANG); /* we are pid 1 here */
+        (void)poll(NULL, 0, 2);
+    }
+    assert_int_equal(processes_of(KERNEL_UID_BASE + 1), 0);
+    assert_false(slot_taken(&t.o, 1));
+    assert_int_equal(cgroup_prepare(&t.o, &err), 0);
+    cgroup_sweep(&t.o, nobody, NULL);
+    cgroup_release(&t.o);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(t.o.cgroup_dir[i][0] == '\0' || access(t.o.cgroup_dir[i], F_OK) < 0);
+}
+
+/* What only a descriptor from outside could tell it. */
+static void
+test_the_listeners_cross_and_nothing_else(void **state)
+{
+    struct trial t = trial_of(TIER_HOST, "import os\n"
+                                         "os.write(5, b'through five\\n')\n"
+                                         "print(os.read(0, 1), os.readlink('/proc/self/fd/3'))\n");
+
+    (void)state;
+    run_trial(&t);
+    assert_string_equal(outcome->out, "through five\nb'' /dev/null\n");
+}
+
+/* The listener of the filter has something to read, and when it goes the call fails. */
+static void
+serve_nothing(struct box *b, struct outcome *o)
+{
+    struct pollfd p = {.fd = b->notify_fd, .events = POLLIN};
+    int r = b->notify_fd >= 0 ? poll(&p, 1, 5000) : -1;
+
+    text(o->note, sizeof o->note, "%d", r == 1 && (p.revents & POLLIN) != 0);
+    (void)close(b->notify_fd);
+    b->notify_fd = -1;
+}
+
+static void
+test_supervised_calls_reach_the_monitor(void **state)
+{
+    static const enum tier tiers[] = {TIER_ROOTLESS, TIER_CONTAINER};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct trial t = trial_of(tiers[i], "import socket\n"
+                                            "s = socket.socket()\n"
+                                            "print('ready', flush=True)\n"
+                                            "try: s.connect(('127.0.0.1', 9))\n"
+                                            "except OSError as e: print(e.errno)\n");
+
+        t.o.egress = EGRESS_PUBLIC;
+        t.act = serve_nothing;
+        run_trial(&t);
+        assert_string_equal(outcome->note, "1");
+        assert_string_equal(outcome->out, "ready\n38\n");
         renew_folder();
     }
 }
@@ -322,6 +415,9 @@ main(void)
         BOX_TEST(test_processes_are_bounded_without_cgroups),
         BOX_TEST(test_memory_is_bounded_without_cgroups),
         BOX_TEST(test_killing_leaves_nothing),
+        BOX_TEST(test_a_killed_monitor_takes_it_along),
+        BOX_TEST(test_the_listeners_cross_and_nothing_else),
+        BOX_TEST(test_supervised_calls_reach_the_monitor),
         BOX_TEST(test_signals_reach_the_interpreter),
         BOX_TEST(test_the_end_is_the_interpreters),
         BOX_TEST(test_a_workspace_is_attached_once),
