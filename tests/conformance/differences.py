@@ -12,11 +12,13 @@ class Difference(typing.NamedTuple):
 
 DIFFERENCES = {
     "magics": Difference(
-        "daytona", "Lines of IPython (`!command`, `%magic`, `%%magic`, top-level `await`) are syntax errors.",
-        "Daytona's interpreter is plain Python."),
-    "display": Difference(
-        "daytona", "There is no `display()`.",
-        "Daytona's interpreter is plain Python."),
+        "daytona", "`!command`, `%magic` and `%%magic` are syntax errors; top-level `await`, `display()`, results and pictures are "
+        "as in IPython.",
+        "Daytona's interpreter is plain Python; what runs the code there is ours (`src/sandbox/daytona/runner.py`)."),
+    "links": Difference(
+        "daytona", "In lists a symbolic link is what it leads to, and is left out where it leads nowhere; a link that leads out of "
+        "the workspace is followed.",
+        "Daytona's toolbox tells no links; and a sandbox is the session's own machine, so there is nobody else's file to reach."),
 }
 
 

@@ -60,7 +60,7 @@ def test_code_runs_as_it_is_in_the_workspace(client, session):
     ("print('left\\x00right')", "left\0right\n"), ("print('grüße \U0001f600')", "grüße \U0001f600\n"),
     ("print('S' + 'x' * 400_000 + 'E')", "S" + "x" * 400_000 + "E\n"), ("print('no end', end='')", "no end"),
     ("import sys; sys.stdout.write('w'); sys.stdout.flush(); print()", "w\n"),
-])
+], ids=["nul", "unicode", "400 kB", "no end of line", "flush"])
 def test_text_arrives_as_it_is(client, session, code, stdout):
     assert client.run(session, code)["stdout"] == stdout
 
@@ -77,12 +77,22 @@ def test_pictures(client, session):
     assert "image/png" not in result["display_data"][plot["index"]]["data"]
 
 
-def test_display(client, session, differs):
+def test_display(client, session):
     result = client.run(session, "display({'text/html': '<b>x</b>'}, raw=True)")
-    if differs("display"):
-        assert result["error_name"] == "NameError"
-    else:
-        assert result["display_data"][0]["data"]["text/html"] == "<b>x</b>"
+    assert result["display_data"][0]["data"]["text/html"] == "<b>x</b>"
+    result = client.run(session, "h = display('one', display_id=True)\nfor i in range(9): h.update(f'step {i}')")
+    assert [d["data"]["text/plain"] for d in result["display_data"]] == ["'step 8'"]
+    result = client.run(session, "class H:\n  def _repr_html_(self): return '<i>h</i>'\nH()")
+    assert result["results"][0]["data"]["text/html"] == "<i>h</i>" and "H object" in result["results"][0]["data"]["text/plain"]
+    result = client.run(session, "display({'text/html': 'x' * 3_000_000}, raw=True); print('after')")
+    assert result["truncated"] is True and result["stdout"] == "after\n" and result["bytes"]["rich"] >= 3_000_000
+    shown = client.run(session, "display({'application/json': {'a': float('nan')}}, raw=True)")["display_data"][0]["data"]
+    assert shown["application/json"]["a"] in (None, "nan")
+
+
+def test_await(client, session):
+    result = client.run(session, "import asyncio\nawait asyncio.sleep(0.01)\nprint('slept')\nawait asyncio.sleep(0, 5)")
+    assert result["stdout"] == "slept\n" and result["results"][0]["data"]["text/plain"] == "5"
 
 
 def test_lines_of_ipython(client, session, differs):
@@ -179,7 +189,7 @@ def test_one_at_a_time(client, fresh):
         assert (second.result()["stdout"], third.result()["stdout"]) == ("B\n", "C\n")
 
 
-@pytest.mark.parametrize("code", ["input('n? ')", "import getpass; getpass.getpass()"])
+@pytest.mark.parametrize("code", ["input('n? ')", "import getpass; getpass.getpass()"], ids=["input", "getpass"])
 def test_input_fails_at_once(client, session, code):
     began = time.monotonic()
     result = client.run(session, code)
@@ -189,7 +199,8 @@ def test_input_fails_at_once(client, session, code):
 
 
 @pytest.mark.parametrize("code", ["import sys; print(repr(sys.stdin.read()))", "import os; os.read(0, 100)",
-                                  "import subprocess; subprocess.run(['cat'])"])
+                                  "import subprocess; subprocess.run(['cat'])"],
+                         ids=["stdin", "descriptor", "child"])
 def test_what_else_waits_for_input_ends(client, session, code):
     began = time.monotonic()
     client.run(session, code, timeout=2)

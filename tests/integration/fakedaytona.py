@@ -103,6 +103,7 @@ class DaytonaStack(Stack):
         super().__init__(**settings)
         self.daytona = FakeDaytona(self.dir)
         self.token = self.daytona.key
+        del self.settings["SANDBOX_GATEWAY_URL"], self.settings["SANDBOX_GATEWAY_AUTH_TOKEN"]  # that backend is not set up
         self.settings.update(SANDBOX_BACKEND="daytona", DAYTONA_API_URL=self.daytona.url, DAYTONA_API_KEY=self.daytona.key,
                              DAYTONA_CA_FILE=self.daytona.ca)
         self.settings.update({k: str(v) for k, v in settings.items()})

@@ -8,42 +8,48 @@
 #define DEPTH_MAX 20
 
 void
-chunk_reader_init(struct chunk_reader *r, struct output *out)
+chunk_reader_init(struct chunk_reader *r, struct output *out, const char *nonce)
 {
     r->out = out;
     buf_init(&r->message, CHUNK_MAX);
     r->over = 0;
+    runner_reader_init(&r->runner, nonce);
 }
 
 void
 chunk_reader_done(struct chunk_reader *r)
 {
     buf_done(&r->message);
+    runner_reader_done(&r->runner);
 }
 
 static enum chunk_type
-take_text(struct output *out, bool is_err, json_val text)
+take_text(struct chunk_reader *r, bool is_err, json_val text)
 {
     size_t n = 0;
     const char *p = json_string(text, &n);
 
-    if (p != NULL)
-        output_text(out, is_err, p, n);
+    if (p != NULL && is_err)
+        output_text(r->out, true, p, n);
+    else if (p != NULL)
+        runner_text(&r->runner, r->out, p, n);
     return CHUNK_OUTPUT;
 }
 
 static enum chunk_type
-take_error(struct output *out, json_val m)
+take_error(struct chunk_reader *r, json_val m)
 {
     struct failure f;
 
+    if (r->runner.mark[0] != '\0' && runner_missing(m))
+        return CHUNK_NO_RUNNER;
     failure_of(&f, json_member(m, "name"), json_member(m, "value"), json_member(m, "traceback"));
-    output_error(out, &f);
+    output_error(r->out, &f);
     return CHUNK_ERROR;
 }
 
 static enum chunk_type
-take(struct output *out, json_val m)
+take(struct chunk_reader *r, json_val m)
 {
     const char *type = json_cstring(json_member(m, "type"));
     json_val text = json_member(m, "text");
@@ -52,9 +58,9 @@ take(struct output *out, json_val m)
     if (type == NULL)
         return CHUNK_OTHER;
     if (strcmp(type, "stdout") == 0 || strcmp(type, "stderr") == 0)
-        return take_text(out, type[3] == 'e', text);
+        return take_text(r, type[3] == 'e', text);
     if (strcmp(type, "error") == 0)
-        return take_error(out, m);
+        return take_error(r, m);
     if (strcmp(type, "control") != 0 || word == NULL)
         return CHUNK_OTHER;
     return strcmp(word, "completed") == 0     ? CHUNK_COMPLETED
@@ -74,7 +80,7 @@ whole(struct chunk_reader *r)
         type = CHUNK_OUTPUT;
     } else if (json_parse(buf_str(&r->message), r->message.len, DEPTH_MAX,
                           JSON_LAX_NUMBERS | JSON_LAX_KEYS, &doc, NULL) == 0) {
-        type = take(r->out, json_root(doc));
+        type = take(r, json_root(doc));
         json_free(doc);
     }
     buf_clear(&r->message);

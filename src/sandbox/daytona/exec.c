@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/id.h"
 #include "base/log.h"
 #include "sandbox/daytona/api.h"
 #include "sandbox/daytona/chunk.h"
@@ -56,7 +57,8 @@ struct run {
     int stop_step;    /* how many of its steps were taken */
     int64_t heard_ms, looked_ms;
     int unreached;
-    bool refused; /* nothing ran */
+    bool refused;      /* nothing ran */
+    const char *nonce; /* of the runner's messages; NULL: the code goes as it is */
     bool incomplete;
     bool invalid; /* the state is gone, or must go */
     bool over;
@@ -72,6 +74,8 @@ on_piece(void *ctx, const char *p, size_t n, bool first, bool final)
     r->heard_ms = clock_mono_ms();
     if (t == CHUNK_COMPLETED || t == CHUNK_INTERRUPTED)
         r->ended = t;
+    if (t == CHUNK_NO_RUNNER)
+        r->refused = true;
 }
 
 static void
@@ -324,9 +328,16 @@ connect_socket(struct run *r, struct deadline d, struct err *err)
 static int
 send_code(struct run *r, const char *code, size_t n, struct err *err)
 {
-    _cleanup_buf_ struct buf request = BUF_INIT(REQUEST_MAX);
+    _cleanup_buf_ struct buf request = BUF_INIT(REQUEST_MAX), call = BUF_INIT(REQUEST_MAX);
     int64_t left = deadline_left_ms(r->deadline);
 
+    if (r->nonce != NULL) {
+        runner_call(&call, r->nonce, code, n);
+        if (buf_check(&call, "the code as it travels", err) < 0)
+            return -1;
+        code = call.data;
+        n = call.len;
+    }
     chunk_request(&request, code, n, r->context.id, left / 1000 + BACKSTOP_S);
     if (buf_check(&request, "the code as it travels", err) < 0)
         return -1;
@@ -338,7 +349,7 @@ static int
 run_it(struct run *r, const struct output_options *o, const char *code, size_t n, struct err *err)
 {
     r->out = output_new(o);
-    chunk_reader_init(&r->reader, r->out);
+    chunk_reader_init(&r->reader, r->out, r->nonce);
     r->dt->turn.ticked_ms = 0;
     if (connect_socket(r, r->deadline, err) < 0 || send_code(r, code, n, err) < 0)
         return -1;
@@ -376,7 +387,7 @@ conclude(struct run *r, struct execution_result *ret)
     say_interrupted(r);
     failed = output_has_error(r->out);
     output_take(r->out, NULL, ret);
-    ret->execution_count = -1;
+    ret->execution_count = r->reader.runner.count;
     ret->ok = r->forced == REASON_NONE && !failed;
     ret->exit_code = r->forced != REASON_NONE ? -1 : failed ? 1 : 0;
     ret->reason = r->forced != REASON_NONE ? r->forced
@@ -399,9 +410,12 @@ daytona_exec(struct sandbox *sb, const struct runtime_ref *rt, const struct exec
     struct output_options o = {.max_output_bytes = dt->o.max_output_bytes,
                                .ctx = &r,
                                .event = hooks != NULL && hooks->event != NULL ? hand_on : NULL};
+    char nonce[RUNNER_NONCE_SIZE];
     struct err why = ERR_INIT;
     int rc;
 
+    id_random_hex(nonce, RUNNER_NONCE_BYTES);
+    r.nonce = nonce;
     if (strcmp(rt->kernel_session, RUNTIME_STATELESS) == 0)
         return daytona_code_run(dt, rt->handle, req, hooks, ret, err);
     if (!context_parse(rt->kernel_session, &r.context))

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "sandbox/daytona/api.h"
+#include "sandbox/daytona/runner.h"
 #include "sandbox/daytona/toolbox.h"
 
 /*
@@ -21,6 +22,7 @@
 #define LOOK_MOST_MS 1000
 #define ANSWER_MS 5000 /* a fresh toolbox may take a request and never answer it */
 #define AGAIN_MS 200
+#define BOOT_BYTES 65536
 #define SPARES_MAX 16 /* boxes of one key beyond the first */
 
 bool
@@ -105,16 +107,17 @@ struct getting_ready {
     struct context c; /* id "" where there is no interpreter */
 };
 
-/* The process that the context's code runs in: what an interrupt is sent to. */
+/* Our half is put into the context; it tells the process that the code runs in, which is what an
+ * interrupt is sent to. */
 static int
-find_process(struct getting_ready *g, struct deadline d, struct err *err)
+send_runner(struct getting_ready *g, struct deadline d, struct err *err)
 {
-    _cleanup_buf_ struct buf out = BUF_INIT(256);
+    _cleanup_buf_ struct buf out = BUF_INIT(256), boot = BUF_INIT(BOOT_BYTES);
     size_t n;
 
-    if (daytona_probe(g->dt, g->b->id, g->c.id,
-                      "import os as _husk_os\nprint(_husk_os.getpid())\ndel _husk_os\n", &out, d,
-                      err) < 0)
+    runner_boot(&boot);
+    if (buf_check(&boot, "the runner", err) < 0 ||
+        daytona_probe(g->dt, g->b->id, g->c.id, buf_str(&boot), &out, d, err) < 0)
         return -1;
     for (n = out.len; n > 0 && out.data[n - 1] == '\n'; n--)
         continue;
@@ -137,7 +140,7 @@ take_step(struct getting_ready *g, enum step step, struct deadline d, struct err
     default:
         rc = toolbox_context_new(g->dt, g->b->id, g->c.id, sizeof g->c.id, d, err);
         if (rc == 0)
-            return find_process(g, d, err);
+            return send_runner(g, d, err);
         if (err->code == ERR_NOT_FOUND) {
             log_info("sandbox %s has no interpreter: it runs code without state", g->b->id);
             rc = 0;

@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import ctypes
 import datetime
+import errno
 import json
 import os
 import shutil
@@ -146,12 +147,12 @@ class Box:
         self.init = await asyncio.create_subprocess_exec(
             "unshare", "-m", "-p", "-f", "--kill-child", *more, "sh", "-c", SETUP, "sh", self.home, self.tmp,
             os.path.join(self.base, "matplotlib"), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, start_new_session=True)
+            stderr=subprocess.DEVNULL, start_new_session=True, env=self.environment({}))
         self.init_pid = int(await asyncio.wait_for(self.init.stdout.readline(), 20))
 
     def environment(self, more):
         return {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": HOME if self.init else self.home, "USER": "daytona",
-                "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1", "MPLBACKEND": "Agg",
+                "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1",
                 "MPLCONFIGDIR": "/mnt" if self.init else os.path.join(self.base, "matplotlib"), **self.env, **(more or {})}
 
     async def spawn(self, argv, cwd=None, envs=None, **kw):
@@ -278,7 +279,7 @@ class Box:
 
     def outside(self, path, follow=True):
         """Where a path of the sandbox lies on this machine. Links are followed as the sandbox would: an absolute one
-        begins at its root. None for what is not beneath its home or /tmp (the rest of a sandbox is not there)."""
+        begins at its root. None for what is not beneath its home or /tmp (the rest of a sandbox is not shown)."""
         parts, done, links = [p for p in os.path.join(HOME, path).split("/") if p not in ("", ".")], [], 0
         while parts:
             part = parts.pop(0)
@@ -291,7 +292,7 @@ class Box:
                 continue
             links += 1
             if links > 40:
-                return None
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             target = os.readlink(here)
             done = [] if target.startswith("/") else done[:-1]
             parts = [p for p in target.split("/") if p not in ("", ".")] + parts

@@ -43,7 +43,10 @@ class FileCall(Toolbox):
 
     def placed(self, given, follow=True):
         path = os.path.normpath(os.path.join(HOME, given))
-        outside = self.box.outside(given, follow)
+        try:
+            outside = self.box.outside(given, follow)
+        except OSError as error:
+            raise Refused(400, f"{error.strerror}: {path}") from None
         if outside is None:
             raise Refused(403, "permission denied: " + path, "FILE_PERMISSION_DENIED")
         return path, outside
@@ -238,7 +241,10 @@ class Files(FileCall):
             here, there = os.path.join(outside, name), os.path.join(path, name)
             if len(found) >= LISTED:
                 return
-            real = self.box.outside(there)
+            try:
+                real = self.box.outside(there)
+            except OSError:
+                continue
             if real is None or not os.path.exists(real):
                 continue  # a link that leads nowhere is not told
             found.append(described(real, name, there if whole else None))
