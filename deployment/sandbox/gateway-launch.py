@@ -123,7 +123,7 @@ def server(c, token, port, root):
         c.ServerApp.token = token
         c.ServerApp.limit_rate = False
         c.ServerApp.terminals_enabled = False
-    c.ServerApp.ip = "127.0.0.1"
+    c.ServerApp.ip = os.environ["HUSK_GATEWAY_ADDRESS"]
     c.ServerApp.port = port
     c.ServerApp.port_retries = 0
     c.ServerApp.open_browser = False
@@ -145,12 +145,27 @@ def kernel_gateway(c, token, port, root):
     Manager.last_activity = datetime.now(timezone.utc)
     os.chdir(root)
     c.KernelGatewayApp.auth_token = token
-    c.KernelGatewayApp.ip = "127.0.0.1"
+    c.KernelGatewayApp.ip = os.environ["HUSK_GATEWAY_ADDRESS"]
     c.KernelGatewayApp.port = port
     c.KernelGatewayApp.port_retries = 0
     c.KernelGatewayApp.log_level = "WARN"
     c.JupyterWebsocketPersonality.list_kernels = True
     KernelGatewayApp.launch_instance(argv=[], config=c)
+
+
+def enterprise_gateway(c, token, port, root):
+    from enterprise_gateway.enterprisegatewayapp import EnterpriseGatewayApp
+
+    os.chdir(root)
+    # Its kernels may be anywhere: it gives them an address, whatever the transport.
+    c.KernelManager.transport = "tcp"
+    c.EnterpriseGatewayApp.auth_token = token
+    c.EnterpriseGatewayApp.ip = os.environ["HUSK_GATEWAY_ADDRESS"]
+    c.EnterpriseGatewayApp.port = port
+    c.EnterpriseGatewayApp.port_retries = 0
+    c.EnterpriseGatewayApp.log_level = "WARN"
+    c.EnterpriseGatewayApp.list_kernels = True
+    EnterpriseGatewayApp.launch_instance(argv=[], config=c)
 
 
 def main():
@@ -172,9 +187,9 @@ def main():
     trash = os.environ.get("HUSK_TRASH", "")
     if trash and not launch:
         threading.Thread(target=remove_for_ever, args=(trash, os.path.join(runtime, "seen")), daemon=True).start()
-    starters = {"server": server, "kernel-gateway": kernel_gateway}
+    starters = {"server": server, "kernel-gateway": kernel_gateway, "enterprise-gateway": enterprise_gateway}
     if kind not in starters:
-        sys.exit("gateway-launch: HUSK_GATEWAY must be server or kernel-gateway, not " + kind)
+        sys.exit(f"gateway-launch: HUSK_GATEWAY must be one of {', '.join(starters)}, not {kind}")
     starters[kind](common(Config(), runtime), token, port, root)
 
 

@@ -61,7 +61,7 @@ struct settings {
     enum log_level log_level;
     bool log_json;
     /* isolation */
-    char *isolation, *isolation_min, *egress, *egress_dns;
+    char *isolation, *isolation_min, *egress, *egress_dns, *egress_proxy;
     char *keeper_dir, *gateway_user;
     char *kernel_python, *kernel_paths;
     int64_t memory_bytes, pids, disk_bytes;

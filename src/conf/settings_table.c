@@ -218,6 +218,9 @@ const struct setting setting_table[] = {
     {NULL, "SANDBOX_EGRESS_DNS", SETTING_ADDRESS, AT(egress_dns), 0, 45, "",
      .help = "The resolver that sessions use where they may connect out, allowed ahead of what is "
              "denied. Without one no name is resolved."},
+    {NULL, "SANDBOX_EGRESS_PROXY", SETTING_URL, AT(egress_proxy), 0, 200, "",
+     .help = "The proxy that sessions are told of in http_proxy and https_proxy. What they can "
+             "reach is SANDBOX_EGRESS's business and the network's: the proxy must be among it."},
     {NULL, "SANDBOX_KEEPER_DIR", SETTING_PATH, AT(keeper_dir), 1, 60, "/run/husk-keeper",
      .help = "husk-keeper's sockets. Short, since the path of a socket ends at 107 bytes."},
     {NULL, "SANDBOX_GATEWAY_USER", SETTING_WORD, AT(gateway_user), 0, 32, "husk-kernel",

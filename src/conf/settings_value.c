@@ -107,7 +107,7 @@ text_fault(enum setting_type type, const char *s, size_t n)
     case SETTING_ADDRESS:
         return address_valid(s, n) ? NULL : "must be an IPv4 or IPv6 address";
     case SETTING_URL:
-        return url_valid(s, n) ? NULL
+        return !n || url_valid(s, n) ? NULL
                                : "must be http://host… or https://host… without user, query "
                                  "or fragment";
     case SETTING_WORD:

@@ -15,7 +15,7 @@
 #include "keeper/confine.h"
 #include "keeper/filter.h"
 
-#define ENVIRONMENT_MAX 12
+#define ENVIRONMENT_MAX 16
 #define ARGUMENTS_MAX 5
 
 /* Pointers into their own memory. */
@@ -110,6 +110,11 @@ fill_environment(struct environment *e, const struct box_spec *s)
     put(e, "JUPYTER_DATA_DIR=%s/.data", home);
     put(e, "MPLCONFIGDIR=%s/.matplotlib", home);
     put(e, "HUSK_FDS=%d", BOX_LISTENER_FD);
+    if (s->o->egress_proxy[0] != '\0') {
+        put(e, "http_proxy=%s", s->o->egress_proxy);
+        put(e, "https_proxy=%s", s->o->egress_proxy);
+        put(e, "no_proxy=localhost,127.0.0.1");
+    }
     if (s->o->tier != TIER_CONTAINER)
         return;
     put(e, "HUSK_WORKSPACE=%s/workspace", home);

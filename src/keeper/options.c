@@ -78,6 +78,8 @@ keeper_options_of(const struct settings *s, const char *library, struct keeper_o
         copy(o.paths, sizeof(o.paths), s->kernel_paths, "", "SANDBOX_KERNEL_PATHS", err) < 0 ||
         copy(o.egress_dns, sizeof(o.egress_dns), s->egress_dns, "", "SANDBOX_EGRESS_DNS", err) <
             0 ||
+        copy(o.egress_proxy, sizeof(o.egress_proxy), s->egress_proxy, "", "SANDBOX_EGRESS_PROXY",
+             err) < 0 ||
         copy(o.library, sizeof(o.library), library, "", "--library", err) < 0)
         return -1;
     if (find_user(s->gateway_user, "SANDBOX_GATEWAY_USER", &o.gateway_uid, &gateway_gid, err) < 0 ||

@@ -53,7 +53,7 @@ def free_port():
         return s.getsockname()[1]
 
 
-GATEWAY_KINDS = {"server-2": "server", "kernel-gateway-3": "kernel-gateway"}
+GATEWAY_KINDS = {"server-2": "server", "kernel-gateway-3": "kernel-gateway", "enterprise-gateway-3": "enterprise-gateway"}
 
 
 def gateway_choice():

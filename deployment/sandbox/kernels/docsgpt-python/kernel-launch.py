@@ -160,7 +160,10 @@ def supervise(kernel, workspaces, temporary):
 
 
 def environment(home, connection_file):
+    proxy = os.environ.get("SANDBOX_EGRESS_PROXY", "")
+    told = {"http_proxy": proxy, "https_proxy": proxy, "no_proxy": "localhost,127.0.0.1"} if proxy else {}
     return {
+        **told,
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": home,
         "LANG": "C.UTF-8",
