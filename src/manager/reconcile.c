@@ -215,8 +215,8 @@ abandoned(struct manager *m, const struct backend_slot *b, bool compared)
     struct err err = ERR_INIT;
     int64_t now = clock_wall_ms();
     int64_t end = now - (b->sb->ops->list ? ABANDONED_TIMES : 1) * longest_open_ms(m);
-    /* What was sent before its opener died may take as long as any call to show. */
-    int64_t since = compared ? now - m->o.sandbox.http_timeout_ms - GRACE_MS : end;
+    /* What was sent before its opener died may take that long to show. */
+    int64_t since = compared ? now - longest_open_ms(m) : end;
 
     if (runtime_store_abandoned_end(m->db, b->name, since, end, &err) < 0)
         note("abandoned starts", &err);

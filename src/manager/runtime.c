@@ -227,6 +227,10 @@ runtime_start(struct manager *m, const struct session *s, struct runtime_made *m
     r = from_pool(m, sb, s, made, d, ret_uncertain, err);
     if (r != 0)
         return r < 0 ? -1 : 0;
+    /* What of the pool was tried is ended; the row must not name it while another is started. */
+    if (made->handle[0] && runtime_store_note(m->db, s->sid, s->generation, "", "", err) < 0)
+        return -1;
+    memset(made, 0, sizeof *made);
     manager_promise(m, m->o.start_timeout_ms + m->o.sandbox.http_timeout_ms * 2);
     if (sb->ops->open(sb, key, made, d, err) < 0) {
         *ret_uncertain = err && err->code == ERR_UNCERTAIN;

@@ -1,6 +1,7 @@
 """What goes wrong on purpose: processes killed, stopped, ended and reloaded at random, and a full disk."""
 import collections
 import contextlib
+import http.client
 import json
 import os
 import random
@@ -17,7 +18,9 @@ PAUSE_MEAN_S = 1.5
 DISK_FULL_S = 6
 WEIGHTS = {
     "worker SIGKILL": 5, "worker SIGSTOP": 4, "worker SIGTERM": 2, "reload": 1.5, "master SIGKILL": 0.7,
-    "master SIGTERM": 0.7, "reaper SIGKILL": 1.5, "gateway SIGKILL": 0.7, "kernel SIGKILL": 4,
+    "master SIGTERM": 0.7, "master SIGSTOP": 0.5, "reaper SIGKILL": 1.5, "reaper SIGSTOP": 0.7, "reaper SIGTERM": 0.5,
+    "gateway SIGKILL": 0.7, "gateway SIGSTOP": 0.5, "gateway SIGTERM": 0.4, "kernel SIGKILL": 4, "kernel SIGSTOP": 1,
+    "kernel SIGTERM": 1,
 }
 
 
@@ -34,9 +37,11 @@ class ChaosStack(Stack):
     def prepare(self):
         if self.disk_mib:
             os.makedirs(self.state)
-            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={self.disk_mib}m,nosuid,nodev", "husk-chaos",
-                            self.state], check=True)
-            self.mounted = True
+            done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={self.disk_mib}m,nosuid,nodev", "husk-chaos",
+                                   self.state], check=False)
+            self.mounted = done.returncode == 0
+            if not self.mounted:
+                print("no tmpfs can be mounted here: the disk is not filled", flush=True)
         super().prepare()
 
     def processes_of(self, program, argument):
@@ -53,8 +58,15 @@ class ChaosStack(Stack):
     def kernel_processes(self):
         return self.processes_of("", self.path("k", "kernel-"))
 
+    def kernels_now(self):
+        """How many kernels the gateway has; 0 while it does not say."""
+        with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
+            status, body = self.gateway_request("GET", "/api/kernels", timeout=2)
+            return len(json.loads(body)) if status == 200 else 0
+        return 0
+
     def wake_all(self):
-        for pid in self.workers():
+        for pid in self.processes_of("", self.dir + "/"):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
 
@@ -141,17 +153,22 @@ class Adversary:
             return sorted(w["pid"] for w in json.loads(status)["workers"] if w["state"] == "working")
         return []
 
+    def _signal(self, pids, how, target, length):
+        pid = self._hit(pids, target, getattr(signal, how))
+        if pid and how == "SIGSTOP":
+            self.stopped.append((time.monotonic() + length, pid))
+
     def _worker(self, how, target, length, busy):
         there = self.stack.workers()
         pids = [p for p in self._working() if p in there] if busy else []
-        pid = self._hit(pids or there, target, getattr(signal, how))
-        if pid and how == "SIGSTOP":
-            self.stopped.append((time.monotonic() + length, pid))
+        self._signal(pids or there, how, target, length)
 
     def _reload(self, *_):
         self.stack.processes["master"].send_signal(signal.SIGHUP)
 
-    def _master(self, how, *_):
+    def _master(self, how, target, length, busy):
+        if how == "SIGSTOP":
+            return self._signal([self.stack.processes["master"].pid], how, target, length)
         self.make_peace()
         before = self.stack.workers()
         self.stack.stop_process("master", getattr(signal, how), 60)
@@ -160,16 +177,19 @@ class Adversary:
             time.sleep(0.05)
         self.stack.start_master()
 
-    def _reaper(self, how, target, *_):
-        self._hit(self.stack.processes_of("husk-reaper", self.stack.dir), target, getattr(signal, how))
+    def _reaper(self, how, target, length, busy):
+        self._signal(self.stack.processes_of("husk-reaper", self.stack.dir), how, target, length)
 
     def _gateway(self, how, target, length, busy):
-        self.stack.stop_process("gateway", getattr(signal, how))
+        if how == "SIGSTOP":
+            return self._signal([self.stack.processes["gateway"].pid], how, target, length)
+        with contextlib.suppress(AssertionError):  # ended the hard way: as good
+            self.stack.stop_process("gateway", getattr(signal, how), 20)
         time.sleep(length / 4)
         self.stack.start_gateway()
 
-    def _kernel(self, how, target, *_):
-        self._hit(self.stack.kernel_processes(), target, getattr(signal, how))
+    def _kernel(self, how, target, length, busy):
+        self._signal(self.stack.kernel_processes(), how, target, length)
 
     def _fill_disk(self):
         filler = os.path.join(self.stack.state, "filler")

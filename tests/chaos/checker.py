@@ -1,4 +1,5 @@
 """Holds what is there, once things have settled, against what was acknowledged."""
+import concurrent.futures
 import threading
 import time
 
@@ -60,10 +61,12 @@ class Checker:
                              " WHERE state IN ('busy', 'opening', 'closing')"
                              " UNION ALL SELECT 'execution ' || eid || ' never ended' FROM executions"
                              " WHERE reason IS NULL")
-        for slot in self.slots:
-            self.slot(slot)
-        self.executions()
         self.settled("kernels", "SELECT 'quarantined: ' || handle FROM runtimes WHERE state = 'quarantined'")
+        self.kernels()  # of sessions that nobody has used since, too
+        with concurrent.futures.ThreadPoolExecutor(len(self.drivers)) as pool:
+            for done in [pool.submit(self.slots_of, driver) for driver in self.drivers]:
+                done.result()
+        self.executions()
         self.kernels()
         for row, in self.stack.sql("PRAGMA integrity_check"):
             if row != "ok":
@@ -75,6 +78,10 @@ class Checker:
             time.sleep(0.5)
         for text, in rows:
             self.findings.add(check, f"{text} after {SETTLE_S} s")
+
+    def slots_of(self, driver):
+        for slot in driver.slots:
+            self.slot(slot)
 
     def slot(self, slot):
         """Opens what had ended, runs a cell in it and reads every file."""
@@ -128,7 +135,7 @@ class Checker:
                     self.findings.add("executions", f"{eid} of {name} ({reason}) has the row {rows.get(eid)}")
 
     def kernels(self):
-        """After every session was met once, what the rows name is what the gateway has."""
+        """What the rows name is what the gateway has."""
         end = time.monotonic() + SETTLE_S
         while True:
             rows = {h for h, in self.stack.sql("SELECT handle FROM runtimes UNION SELECT handle FROM pool")}

@@ -20,7 +20,7 @@ except NameError:
 print('{uid}', mine, flush=True)
 mine = '{nonce}'
 """
-STEPS = {"run": 6, "put": 3, "get": 3, "remove": 1, "look": 1, "list": 0.5, "restart": 0.4, "close": 0.5, "rest": 0.3}
+STEPS = {"run": 6, "move": 1, "put": 3, "get": 3, "remove": 1, "look": 1, "list": 0.5, "restart": 0.4, "close": 0.5, "rest": 0.3}
 WITH_KEY = 0.3  # of the runs carry an Idempotency-Key and are sent again when no answer comes
 STREAMED = 0.3  # of the runs are followed as an event stream
 # Refusals of a run after which it may have begun all the same (docs/errors.md).
@@ -259,12 +259,32 @@ class Driver(threading.Thread):
             result["stdout"] = text
         return result
 
-    def step_run(self, slot):
+    def step_move(self, slot):
+        """A cell renames a file."""
+        known = sorted(p for p in slot.files if p not in slot.tainted and None not in slot.files[p])
+        pick = self.random.random()
+        target = f"d{self.counter % 3}/m{self.counter}"
+        if not known:
+            return
+        path = known[int(pick * len(known))]
+        if target.split("/")[0] not in {p.split("/")[0] for p in known}:
+            target = f"{path.split('/')[0]}/m{self.counter}"  # in a folder that is there
+        how = self.step_run(slot, f"import os\nos.rename({path!r}, {target!r})\n")
+        if how == "ran":
+            slot.files[target] = slot.files[path]
+            slot.files[path] = {None}
+        elif how == "unknown":
+            for content in slot.files[path]:
+                self.doubt(slot, target, content)
+            self.doubt(slot, path, None)
+
+    def step_run(self, slot, more=""):
+        """Returns what became of it: ran, refused or unknown."""
         self.counter += 1
         uid = f"u{slot.index}.{slot.lives}.{self.counter}"
         sleep = self.random.choice((0, 0, 0, 0.2, 1, 3))
         keyed = self.random.random() < WITH_KEY
-        body = {"code": CODE.format(log=LOG, uid=uid, nonce=slot.nonce, sleep=sleep), "timeout": 20}
+        body = {"code": CODE.format(log=LOG, uid=uid, nonce=slot.nonce, sleep=sleep) + more, "timeout": 20}
         headers = {"Idempotency-Key": uid} if keyed else {}
         if self.random.random() < STREAMED:
             headers["Accept"] = "text/event-stream"
@@ -275,7 +295,8 @@ class Driver(threading.Thread):
                 result = self.whole_stream(answer) if "Accept" in headers else answer.json()
                 if result:
                     slot.tries[uid] = ("ran", None)
-                    return self.judge(slot, uid, result)
+                    self.judge(slot, uid, result)
+                    return slot.tries[uid][0]
                 answer = None
             perhaps = perhaps or answer is None or answer.code in PERHAPS_RAN
             request_id = answer.headers.get("x-request-id") if answer is not None else None
@@ -285,6 +306,7 @@ class Driver(threading.Thread):
         slot.tries[uid] = ("unknown", request_id if not keyed else None) if perhaps else ("refused", None)
         # whoever found the kernel gone may have been unable to say so
         slot.knows = None if slot.knows else slot.knows
+        return slot.tries[uid][0]
 
     def judge(self, slot, uid, result):
         """A result must be this run's, of this session's kernel."""

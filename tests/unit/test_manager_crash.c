@@ -90,7 +90,7 @@ test_a_start_without_an_answer_counts_the_same(void **state)
     (void)sweep();
     assert_string_equal(fixture_open(&f, f.m, "a", NULL, NULL), "owner_session_limit");
     fake_kill_all(f.kernels);
-    (void)fixture_sql(&f, "UPDATE runtimes SET created_at = created_at - 7000");
+    (void)fixture_sql(&f, "UPDATE runtimes SET created_at = created_at - 40000");
     atomic_store(&f.world->fail_lists, 1);
     (void)sweep();
     assert_string_equal(fixture_open(&f, f.m, "a", NULL, NULL), "owner_session_limit");
