@@ -14,7 +14,7 @@ from stack import Stack
 
 # Longer than the master waits for an idle worker that was handed a request, and than a client's turn takes.
 STOPPED_S = (2, 14)
-PAUSE_MEAN_S = 1.5
+PAUSE_MEAN_S = 2
 DISK_FULL_S = 6
 WEIGHTS = {
     "worker SIGKILL": 5, "worker SIGSTOP": 4, "worker SIGTERM": 2, "reload": 1.5, "master SIGKILL": 0.7,
@@ -29,7 +29,7 @@ class ChaosStack(Stack):
 
     def __init__(self, cap, pool, disk_mib):
         super().__init__(SANDBOX_MAX_SESSIONS=cap, SANDBOX_POOL_SIZE=pool, SANDBOX_WORKERS_EXEC=cap + 2,
-                         SANDBOX_REAP_INTERVAL=1, SANDBOX_START_TIMEOUT=20, SANDBOX_HTTP_TIMEOUT=5, SANDBOX_MAX_EXEC_TIMEOUT=60,
+                         SANDBOX_REAP_INTERVAL=1, SANDBOX_START_TIMEOUT=12, SANDBOX_HTTP_TIMEOUT=3, SANDBOX_MAX_EXEC_TIMEOUT=60,
                          SANDBOX_DRAIN_TIMEOUT=10, SANDBOX_LOG_LEVEL="info", SANDBOX_CONNECTIONS_PER_CLIENT=1000)
         self.disk_mib = disk_mib
         self.mounted = False

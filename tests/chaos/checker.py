@@ -56,16 +56,24 @@ class Checker:
         self.driver_of = {id(slot): driver for driver in drivers for slot in driver.slots}
 
     def check(self):
-        print("checking", flush=True)
+        began = time.monotonic()
+
+        def tell(what):
+            print(f"{time.monotonic() - began:5.0f} s: {what}", flush=True)
+
+        tell("waiting for what is at work to end")
         self.settled("busy", "SELECT 'session ' || name || ' is ' || state FROM sessions"
                              " WHERE state IN ('busy', 'opening', 'closing')"
                              " UNION ALL SELECT 'execution ' || eid || ' never ended' FROM executions"
                              " WHERE reason IS NULL")
+        tell("waiting for rows and kernels to agree")
         self.settled("kernels", "SELECT 'quarantined: ' || handle FROM runtimes WHERE state = 'quarantined'")
         self.kernels()  # of sessions that nobody has used since, too
+        tell("meeting every session")
         with concurrent.futures.ThreadPoolExecutor(len(self.drivers)) as pool:
             for done in [pool.submit(self.slots_of, driver) for driver in self.drivers]:
                 done.result()
+        tell("comparing executions and kernels")
         self.executions()
         self.kernels()
         for row, in self.stack.sql("PRAGMA integrity_check"):

@@ -85,7 +85,10 @@ class Driver(threading.Thread):
             answer = slot.client.request(method, path, **kw)
         except (OSError, http.client.HTTPException):
             self.unanswered += 1
+            self.codes["without an answer"] += 1
             return None
+        if answer.status < 400:
+            self.codes[str(answer.status)] += 1
         if answer.status >= 500:
             self.unanswered += 1
             if b"locked" in answer.body:
