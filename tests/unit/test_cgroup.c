@@ -306,6 +306,26 @@ test_what_nobody_owns_is_swept(void **state)
             assert_int_equal(access(t.o.cgroup_dir[i], F_OK), -1);
 }
 
+/* A unit that holds a group for us is preferred to our own; here neither has controllers. */
+static void
+beside_a_holder(struct keeper_options *o)
+{
+    static const char *const names[] = {"", "/own", "/husk-sandboxes.service"};
+    char dir[3][64];
+    struct err err = ERR_INIT;
+
+    for (size_t i = 0; i < 3; i++) {
+        text(dir[i], sizeof dir[i], "/sys/fs/cgroup/husk-test-%d%s", (int)getpid(), names[i]);
+        assert_int_equal(mkdir(dir[i], 0755), 0);
+    }
+    assert_int_equal(cgroup_file_write(dir[1], "cgroup.procs", "0"), 0);
+    assert_int_equal(cgroup_prepare(o, &err), -1);
+    assert_non_null(strstr(err.msg, "husk-sandboxes.service has no memory"));
+    assert_int_equal(cgroup_file_write("/sys/fs/cgroup", "cgroup.procs", "0"), 0);
+    for (size_t i = 3; i > 0; i--)
+        assert_int_equal(rmdir(dir[i - 1]), 0);
+}
+
 static void
 test_without_hierarchies_it_is_told(void **state)
 {
@@ -332,6 +352,7 @@ test_without_hierarchies_it_is_told(void **state)
         cgroup_release(&t.o); /* a machine that has them there */
     else
         assert_non_null(strstr(err.msg, "controller"));
+    beside_a_holder(&t.o);
 }
 
 int
