@@ -77,6 +77,7 @@ static const struct rule in_shared_root[] = {
     {"/libx32", READ},
     {"/proc", READ},
     {"/sys/devices/system/cpu", READ},
+    {"/sys/devices/system/node", READ},
     {"/etc/passwd", READ},
     {"/etc/group", READ},
     {"/etc/hosts", READ},

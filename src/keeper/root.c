@@ -36,6 +36,7 @@ const char *const root_etc[] = {"alternatives",
                                 "ca-certificates",
                                 "ca-certificates.conf",
                                 "crypto-policies",
+                                "debian_version",
                                 "fonts",
                                 "ld.so.cache",
                                 "ld.so.conf",
@@ -45,6 +46,7 @@ const char *const root_etc[] = {"alternatives",
                                 "magic",
                                 "matplotlibrc",
                                 "mime.types",
+                                "os-release",
                                 "pki/ca-trust",
                                 "pki/tls/certs",
                                 "protocols",
@@ -60,6 +62,9 @@ const char *const root_etc[] = {"alternatives",
                                 NULL};
 
 static const char *const links[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32", NULL};
+/* How many processors there are, and which memory is near which: what libraries for parallel work
+ * look for. */
+static const char *const machine[] = {"/sys/devices/system/cpu", "/sys/devices/system/node"};
 static const char *const devices[] = {"null", "zero", "full", "random", "urandom", NULL};
 
 static const struct {
@@ -312,6 +317,9 @@ fill(int root, const struct box_spec *s, struct err *err)
         if (show(root, src, links[i], err) < 0)
             return -1;
     }
+    for (size_t i = 0; i < sizeof machine / sizeof *machine; i++)
+        if (show(root, machine[i], machine[i] + 1, err) < 0)
+            return -1;
     if (s->o->library[0] != '\0' && bind(root, s->o->library, BOX_LIBRARY + 1, READ_ONLY, err) < 0)
         return -1;
     if (fill_etc(root, s, err) < 0 || fill_dev(root, err) < 0 || mount_all_scratch(s, err) < 0)

@@ -59,6 +59,8 @@ def root():
     for name in ("kcore", "kallsyms", "keys", "timer_list"):
         path = "/proc/" + name
         fact("masked_" + name, not os.path.exists(path) or stat.S_ISCHR(os.stat(path).st_mode))
+    fact("sys", " ".join(sorted(os.listdir("/sys/devices/system"))))
+    attempt("write_sys_cpu", lambda: open("/sys/devices/system/cpu/cpu0/online", "w"))
     attempt("write_sys", lambda: open("/proc/sys/kernel/core_pattern", "w"))
 
 
