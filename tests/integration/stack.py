@@ -279,7 +279,7 @@ class Stack:
         with open(path, "w") as f:
             f.write(text)
         if ROOT:
-            os.chown(path, pwd.getpwnam("husk-web").pw_uid, -1)
+            os.chown(path, pwd.getpwnam("husk" if self.one_user else "husk-web").pw_uid, -1)
         os.chmod(path, 0o600)
         return path
 
