@@ -67,6 +67,10 @@ def test_links_and_special_files(client, fresh, differs):
         assert 400 <= client.get(url(fresh, path)).status < 500, path
         assert time.monotonic() - began < 5
     assert client.get(url(fresh, "inside")).body == b"fine"
+    assert client.get(url(fresh, "ok.txt/x")).code == "file_not_found"
+    assert client.put(url(fresh, "ok.txt/x"), b"x").code == "not_a_folder"
+    assert client.put(url(fresh, "d"), b"x").code == "not_a_folder"
+    assert client.get(url(fresh, "d")).code == "not_a_file"
     types = {f["path"]: f["type"] for f in client.get(url(fresh)).json()["files"]}
     assert (types["d"], types["ok.txt"], types["fifo"]) == ("directory", "file", "other")
     if differs("links"):

@@ -163,13 +163,15 @@ is_lost(const struct run *r)
 static void
 heed_contexts(struct run *r, const struct rest_reply *a)
 {
-    if (a->status >= 500 || a->status == 429) {
+    int listed = toolbox_context_listed(a, r->context.id);
+
+    if (a->status >= 500 || a->status == 429 || listed < 0) {
         r->unreached++;
         return;
     }
     r->unreached = 0;
     /* A box that was stopped or is gone refuses: nothing runs there. */
-    if (!toolbox_context_listed(a, r->context.id)) {
+    if (listed == 0) {
         died(r, REASON_KERNEL_DIED);
     } else if (is_lost(r)) {
         if (r->forced == REASON_TIMEOUT && ws_close_code(r->ws) == CLOSED_TIMEOUT)

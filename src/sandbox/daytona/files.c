@@ -60,18 +60,34 @@ files_path(struct buf *out, const char *call, const char *path, size_t n, struct
     return buf_check(out, "the URL of a file", err);
 }
 
-/* A call on a path whose answer must be a 2xx; 404 is file_not_found where the box is well. */
+/* After a call on a path failed, with a status (0: no answer) and *err: where the box is well, the
+ * status is about the file.  A toolbox says 400 of a path that cannot be followed. Always -1. */
+static int
+files_refused(struct files_job *j, int status, struct err *err)
+{
+    if (status == 400 || status == 403)
+        (void)err_set(err, ERR_NOT_FOUND, "the sandbox answered %d", status);
+    (void)toolbox_look_into(j->dt, j->id, j->d, err);
+    if (err->code != ERR_NOT_FOUND)
+        return -1;
+    return status == 403 ? err_slug(err, ERR_DENIED, "file_unreadable",
+                                    "the sandbox's user may not read this file")
+                         : err_slug(err, ERR_NOT_FOUND, "file_not_found", "there is no such file");
+}
+
+/* A call on a path whose answer must be a 2xx. */
 int
 files_call(struct files_job *j, const char *method, const struct buf *path, const char *what,
            struct rest_reply *ret, struct err *err)
 {
-    if (toolbox_ask(j->dt, j->id, method, buf_str(path), NULL, what, j->d, ret, err) == 0 &&
-        api_judge(ret, "the sandbox", what, err) == 0)
-        return 0;
-    (void)toolbox_look_into(j->dt, j->id, j->d, err);
-    if (err->code == ERR_NOT_FOUND)
-        return err_slug(err, ERR_NOT_FOUND, "file_not_found", "there is no such file");
-    return -1;
+    int status = 0;
+
+    if (toolbox_ask(j->dt, j->id, method, buf_str(path), NULL, what, j->d, ret, err) == 0) {
+        if (api_judge(ret, "the sandbox", what, err) == 0)
+            return 0;
+        status = (int)ret->status;
+    }
+    return files_refused(j, status, err);
 }
 
 /* ---- what a file is ---- */
@@ -213,12 +229,8 @@ job_get(struct files_job *j, void *ctx, struct err *err)
     if (files_path(&url, "/files/download?path=", c->path, c->n, err) < 0 ||
         move_bytes(j, "GET", &url, "send a file", &f, &r, err) < 0)
         return -1;
-    if (api_judge(&r, "the sandbox", "send a file", err) < 0) {
-        (void)toolbox_look_into(j->dt, j->id, j->d, err);
-        return err->code == ERR_NOT_FOUND
-                   ? err_slug(err, ERR_NOT_FOUND, "file_not_found", "there is no such file")
-                   : -1;
-    }
+    if (api_judge(&r, "the sandbox", "send a file", err) < 0)
+        return files_refused(j, (int)r.status, err);
     if (r.status != 200 || f.got != c->ret->size)
         return err_slug(err, ERR_UNAVAILABLE, "transfer_failed",
                         "%lld bytes came of a file that had %lld; did it change meanwhile?",

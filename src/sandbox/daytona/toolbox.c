@@ -161,15 +161,17 @@ contexts_of(json_val root)
     return json_type(root) == JSON_ARRAY ? root : json_member(root, "contexts");
 }
 
-bool
+int
 toolbox_context_listed(const struct rest_reply *r, const char *context)
 {
     struct json_doc *doc = NULL;
     json_val all;
     bool lives = false;
 
+    if (r->status >= 400) /* it refuses: nothing runs there */
+        return 0;
     if (r->status != 200 || api_parse(r, "list its interpreters", &doc, NULL) < 0)
-        return false;
+        return -1;
     all = contexts_of(json_root(doc));
     for (size_t i = 0; i < json_length(all) && json_type(all) == JSON_ARRAY; i++) {
         json_val c = json_item(all, i);
@@ -189,8 +191,16 @@ toolbox_context_lives(struct daytona *dt, const char *id, const char *context, s
     struct err why = ERR_INIT;
     struct rest_reply r;
 
-    if (call(dt, id, "GET", TOOLBOX_CONTEXTS, NULL, "list its interpreters", d, &r, &why) == 0)
-        return toolbox_context_listed(&r, context);
+    int listed;
+
+    if (call(dt, id, "GET", TOOLBOX_CONTEXTS, NULL, "list its interpreters", d, &r, &why) == 0) {
+        listed = toolbox_context_listed(&r, context);
+        return listed >= 0 ? listed
+                           : err_slug(err, ERR_UNAVAILABLE, "gateway_error",
+                                      "asked to list its interpreters, the sandbox answered %d "
+                                      "with something else",
+                                      r.status);
+    }
     if (why.code == ERR_NOT_FOUND) /* it has no interpreter any more */
         return 0;
     if (err != NULL)

@@ -41,8 +41,8 @@ int toolbox_context_new(struct daytona *dt, const char *id, char *ret, size_t si
 /* Is it there, with its process? 1 or 0. */
 int toolbox_context_lives(struct daytona *dt, const char *id, const char *context,
                           struct deadline d, struct err *err);
-/* From the answer to the same question, asked by toolbox_begin(). */
-bool toolbox_context_listed(const struct rest_reply *r, const char *context);
+/* From the answer to the same question, asked by toolbox_begin(): -1 is none of the toolbox's. */
+int toolbox_context_listed(const struct rest_reply *r, const char *context);
 #define TOOLBOX_CONTEXTS "/process/interpreter/context"
 /* Ends one context, or all of them; gone already is fine. */
 int toolbox_context_end(struct daytona *dt, const char *id, const char *context, struct deadline d,
