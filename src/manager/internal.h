@@ -170,6 +170,9 @@ int runtime_settle_quarantined(struct manager *m, const char *owner, const char 
  * "" when there may be one of which nobody has the handle. */
 int runtime_start(struct manager *m, const struct session *s, struct runtime_made *made,
                   bool *ret_uncertain, struct err *err);
+/* 1 if its runtime may hold what code left there, 0 if nothing was ever sent to it but by the
+ * execution that is excepted ("" none). */
+int runtime_had_state(struct manager *m, const struct session *s, const char *except_eid);
 /* The runtime of a session as code is sent to it. dir is for the path that *ret may point to. */
 int runtime_ref_of(struct manager *m, const struct session *s, char dir[PATH_MAX],
                    struct runtime_ref *ret, struct err *err);

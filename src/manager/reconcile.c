@@ -143,14 +143,14 @@ turn_cold(struct manager *m, const struct runtime_live *row, struct sweep_report
 {
     struct session s = {0};
     struct err err = ERR_INIT;
-    struct runtime_drop_args a = {
-        .sid = row->sid, .generation = row->generation, .ended = true, .lost = 1};
+    struct runtime_drop_args a = {.sid = row->sid, .generation = row->generation, .ended = true};
     int rc = lock_try_exclusive(m->lock_fd, row->sid);
 
     if (rc <= 0)
         return;
     rc = session_store_by_sid(m->db, row->sid, &s, &err);
     if (rc > 0 && s.state == SESSION_READY && strcmp(s.handle, row->handle) == 0) {
+        a.lost = runtime_had_state(m, &s, "");
         a.now = manager_now(m);
         rc = runtime_store_drop(m->db, &a, &err);
         if (rc > 0) {

@@ -173,8 +173,8 @@ send_code(struct run *r, struct execution_result *res)
     if (needs_another(r, &err)) {
         log_info("the runtime of the session was lost; it gets another: %s", err.msg);
         err = (struct err)ERR_INIT;
-        /* Nothing had run in one that was not bound: no state is lost. */
-        if (runtime_replace_begin(r->m, &r->s, r->s.unbound ? 0 : 1, &err) == 0 &&
+        if (runtime_replace_begin(r->m, &r->s, runtime_had_state(r->m, &r->s, r->row.eid), &err) ==
+                0 &&
             runtime_make(r->m, &r->s, &w, &err) == 0 && attempt(r, res, &err) == 0)
             return;
     }

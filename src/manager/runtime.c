@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "store/execution_store.h"
 #include "store/runtime_store.h"
 #include "store/session_store.h"
 #include "workspace/keeper_client.h"
@@ -163,6 +164,12 @@ make_ready(struct manager *m, struct sandbox *sb, const struct session *s,
     if (alive == ALIVE_UNKNOWN)
         return err_slug(err, ERR_UNAVAILABLE, "gateway_unavailable", "the gateway does not answer");
     return 0;
+}
+
+int
+runtime_had_state(struct manager *m, const struct session *s, const char *except_eid)
+{
+    return !s->unbound || execution_store_ran(m->db, s->sid, s->generation, except_eid, NULL) != 0;
 }
 
 int

@@ -28,7 +28,11 @@ end_as_said(struct manager *m, const char *eid, const struct spool_end *e, struc
 
     memcpy(row.eid, eid, strnlen(eid, sizeof row.eid - 1));
     memcpy(row.error_name, e->error_name, sizeof row.error_name);
-    return execution_store_finish(m->db, &row, e->state_lost_told, &now, NULL, err);
+    /* Code that ran had its directory. */
+    bool bound = e->reason == REASON_COMPLETED || e->reason == REASON_EXCEPTION;
+    return execution_store_finish(
+        m->db, &row, (e->state_lost_told ? FINISH_TELLS_LOST : 0U) | (bound ? FINISH_BOUND : 0U),
+        &now, NULL, err);
 }
 
 int

@@ -222,6 +222,17 @@ execution_store_finish(struct db *db, const struct execution *row, unsigned flag
     return r;
 }
 
+int
+execution_store_ran(struct db *db, int64_t sid, int64_t generation, const char *except_eid,
+                    struct err *err)
+{
+    int64_t one;
+
+    return sql_int(db, &one, err,
+                   "SELECT 1 FROM executions WHERE sid = ? AND generation = ? AND eid <> ? LIMIT 1",
+                   "iit", sid, generation, except_eid);
+}
+
 struct abort_args {
     const char *eid;
     const struct db_now *now;

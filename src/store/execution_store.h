@@ -60,6 +60,10 @@ int execution_store_seen(struct db *db, const char *request_id, const char *owne
                          const struct db_now *now, enum execution_begin_outcome *ret_outcome,
                          struct execution *ret_seen, struct err *err);
 
+/* Was another execution than this one begun in this runtime of a session? 1 or 0, -1. */
+int execution_store_ran(struct db *db, int64_t sid, int64_t generation, const char *except_eid,
+                        struct err *err);
+
 /* Ends a running one: ended_at, duration_ms, ok, reason, bytes, error_name, truncated,
  * runtime_invalidated from *row. The session, if its busy_execution is this: busy columns cleared,
  * touched, state busy -> ready (a live runtime of its generation exists) or cold; closing stays;

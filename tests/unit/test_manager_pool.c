@@ -328,6 +328,35 @@ test_killed_while_the_first_code_binds(void **state)
     assert_int_equal(unbound(), 0);
 }
 
+static bool
+running(struct fixture *x)
+{
+    return atomic_load(&x->world->running) == 1;
+}
+
+/* What a run that was left behind had made is lost, whatever was noted of its runtime. */
+static void
+test_killed_in_the_first_code_and_the_kernel_with_it(void **state)
+{
+    struct exec_outcome o;
+    struct session s = {0};
+    struct child c;
+
+    (void)state;
+    fixture_restart_with(&f, "pool=1");
+    assert_int_equal(refill(), 1);
+    assert_null(fixture_open(&f, f.m, "a", &s, NULL));
+    c = fixture_spawn(&f, "exec", "a", "sleep 20000");
+    assert_true(fixture_until(running, &f));
+    (void)kill(c.pid, SIGKILL);
+    assert_int_equal(fixture_wait(&c, NULL, 0), 1000 + SIGKILL);
+    fake_kill(f.kernels, s.handle);
+    session_done(&s);
+    assert_null(fixture_exec(&f, f.m, "a", "print 2", &o));
+    assert_true(o.session.state_lost);
+    exec_outcome_done(&o);
+}
+
 /* Another takes its place, and no state is said to be lost: there was none. */
 static void
 test_one_that_hangs_or_dies_before_its_first_code(void **state)
@@ -370,6 +399,7 @@ main(void)
         T(test_killed_after_the_claim),
         T(test_the_first_code_binds),
         T(test_killed_while_the_first_code_binds),
+        T(test_killed_in_the_first_code_and_the_kernel_with_it),
         T(test_one_that_hangs_or_dies_before_its_first_code),
     };
 
