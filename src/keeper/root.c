@@ -209,7 +209,7 @@ mount_all_scratch(const struct box_spec *s, struct err *err)
     (void)snprintf(own, sizeof own, "mode=700,uid=%lu,gid=%lu", (unsigned long)s->uid, gid_of(s));
     if (mount_tmpfs(s, "tmp", 0, 4, "mode=1777", err) < 0 ||
         mount_tmpfs(s, "dev/shm", MS_NOEXEC, 4, "mode=1777", err) < 0 ||
-        mount_tmpfs(s, "home/husk", 0, 8, own, err) < 0)
+        mount_tmpfs(s, "home/husk", 0, 4, own, err) < 0)
         return -1;
     return mount_scratch("dev/pts", "devpts", MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620", err);
 }
@@ -243,9 +243,6 @@ fill_etc(int root, const struct box_spec *s, struct err *err)
     if (write_text(root, "etc/hosts", 0444, "127.0.0.1 localhost session\n::1 localhost\n", err) <
             0 ||
         write_text(root, "etc/hostname", 0444, "session\n", err) < 0)
-        return -1;
-    /* Debian's pip refuses to touch what apt manages; here it cannot, and goes to the home. */
-    if (write_text(root, "etc/pip.conf", 0444, "[global]\nbreak-system-packages = true\n", err) < 0)
         return -1;
     return write_text(root, "etc/nsswitch.conf", 0444,
                       "passwd: files\ngroup: files\nhosts: files dns\nservices: files\n", err);

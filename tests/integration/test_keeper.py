@@ -157,6 +157,39 @@ def test_a_kernel_runs_in_a_sandbox_of_its_own(kernel, keeper):
     assert kernel.run("open('x', 'w')").startswith(("OSError", "PermissionError")) or TIER == "container"
 
 
+# What a session does all day, in one kernel, which must not notice where it is.
+ORDINARY_WORK = """
+import asyncio, multiprocessing, os, sqlite3, subprocess, sys, tempfile, threading, zipfile
+os.chdir(tempfile.mkdtemp())
+import numpy, pandas, matplotlib
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
+plt.plot(pandas.DataFrame({"a": numpy.arange(9)}).a); plt.savefig("x.png")
+with multiprocessing.Pool(2) as pool: assert pool.map(abs, [-1, -2]) == [1, 2]
+with multiprocessing.Manager() as manager: assert manager.list([1])[0] == 1
+db = sqlite3.connect("x.db"); db.execute("pragma journal_mode=wal"); db.execute("create table t (a)"); db.commit()
+t = threading.Thread(target=print); t.start(); t.join()
+async def child():
+    return await (await asyncio.create_subprocess_exec("true")).wait()
+assert await child() == 0
+assert subprocess.run("ls | wc -l", shell=True, capture_output=True).stdout.strip() >= b"2"
+with open("big", "wb") as f: f.truncate(30 << 20); f.write(b"x" * (1 << 20))
+meta = "thing-1.0.dist-info/"
+with zipfile.ZipFile("thing-1.0-py3-none-any.whl", "w") as z:
+    z.writestr("thing.py", "answer = 42")
+    z.writestr(meta + "METADATA", "Metadata-Version: 2.1\\nName: thing\\nVersion: 1.0\\n")
+    z.writestr(meta + "WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+    z.writestr(meta + "RECORD", "thing.py,,\\n")
+%pip install -q --no-index --find-links . thing
+import thing
+print(thing.answer, os.path.getsize("x.png") > 1000)
+"""
+
+
+def test_ordinary_work_goes_on(kernel):
+    assert kernel.run(ORDINARY_WORK, 60).splitlines()[-1] == "42 True"
+
+
 def test_a_workspace_is_bound_once_and_seen_by_both_sides(kernel, keeper, workspace):
     assert keeper.ask(wire.BIND, kernel.id, workspace).error == 0
     assert keeper.ask(wire.BIND, kernel.id, workspace).error == 0

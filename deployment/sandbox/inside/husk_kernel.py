@@ -5,6 +5,7 @@ begin at HUSK_FDS in the order below. HUSK_WORKSPACE is where the workspace will
 /home/workspace): a kernel starts in an empty placeholder and enters the workspace when it is there.
 """
 import os
+import site
 import sys
 
 FIRST = int(os.environ.pop("HUSK_FDS"))
@@ -13,6 +14,22 @@ CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
 
 # What is imported is the interpreter's; this file's folder is nobody's concern.
 del sys.path[0]
+
+
+def see_installed():
+    """What %pip installs goes to the home, where an interpreter looks only if the folder was there when it started."""
+    if not site.ENABLE_USER_SITE:
+        return
+    # Debian's pip will not touch what apt manages: here it cannot, as all of that is read-only.
+    os.environ.setdefault("PIP_BREAK_SYSTEM_PACKAGES", "1")
+    folder = site.getusersitepackages()
+    os.makedirs(folder, exist_ok=True)
+    if folder not in sys.path:
+        system = [i for i, path in enumerate(sys.path) if path.endswith("-packages")]
+        sys.path.insert(system[0] if system else len(sys.path), folder)
+
+
+see_installed()
 
 import zmq  # noqa: E402
 from ipykernel import heartbeat  # noqa: E402
