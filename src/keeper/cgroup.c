@@ -63,15 +63,18 @@ take_folder(struct keeper_options *o, int i, const char *dir, struct err *err)
 }
 
 static int
-prepare_v2(struct keeper_options *o, const char *own, struct err *err)
+prepare_v2(struct keeper_options *o, const struct cgroup_place *place, struct err *err)
 {
+    const char *own = place->v2;
     char holder[CGROUP_PATH_MAX + sizeof "/" HOLDER];
     const char *slash = strrchr(own, '/'), *dir = own;
 
     (void)snprintf(holder, sizeof holder, "%.*s/" HOLDER, slash ? (int)(slash - own) : 0, own);
     if (cgroup_file_exists(holder, "cgroup.procs"))
         dir = holder;
-    if (cgroup_v2_open(dir, dir == own, err) < 0 || take_folder(o, 0, dir, err) < 0)
+    /* Whoever is in a holder's group, or in all of a container, is there for us to move. */
+    if (cgroup_v2_open(dir, dir == holder || place->v2_top, err) < 0 ||
+        take_folder(o, 0, dir, err) < 0)
         return -1;
     o->cgroup_v2 = true;
     return cgroup_v2_hand_down(o->cgroup_dir[0], err);
@@ -100,7 +103,7 @@ cgroup_prepare(struct keeper_options *o, struct err *err)
     if (find_place(&place, err) < 0)
         return -1;
     r = place.v1[CGROUP_MEMORY][0] != '\0' || place.v2[0] == '\0' ? prepare_v1(o, &place, err)
-                                                                  : prepare_v2(o, place.v2, err);
+                                                                  : prepare_v2(o, &place, err);
     if (r < 0) {
         cgroup_release(o);
         o->cgroup_v2 = false;

@@ -223,8 +223,10 @@ cgroup_place_parse(const char *mountinfo, const char *cgroup, struct cgroup_plac
             strchr(mount, '\\'))
             continue;
         if (strcmp(type, "cgroup2") == 0 && ret->v2[0] == '\0' &&
-            own_path(cgroup, NULL, own, sizeof own))
+            own_path(cgroup, NULL, own, sizeof own)) {
             place_below(mount, root, own, ret->v2);
+            ret->v2_top = strcmp(ret->v2, mount) == 0;
+        }
         if (strcmp(type, "cgroup") != 0 || !word(dash + 3, 2, options, sizeof options))
             continue;
         for (int c = 0; c < CGROUP_CONTROLLERS; c++)

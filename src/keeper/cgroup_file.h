@@ -31,6 +31,7 @@ enum { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CONTROLLERS };
 /* Our own folder in each hierarchy; "" where there is none. */
 struct cgroup_place {
     char v2[CGROUP_PATH_MAX];
+    bool v2_top; /* that is all of the hierarchy that can be seen, as in a container */
     char v1[CGROUP_CONTROLLERS][CGROUP_PATH_MAX];
 };
 /* From the texts of /proc/self/mountinfo and /proc/self/cgroup. */

@@ -18,6 +18,7 @@
 #define EMPTY_POLL_MS 50
 #define CONTROLLERS_MAX 256
 #define PIDS_MAX 1024
+#define MOVE_ROUNDS 32
 /* Where the keeper itself, and whoever holds a delegated group open, goes. */
 #define LEAF "keeper"
 
@@ -63,35 +64,37 @@ cgroup_v2_hand_down(const char *dir, struct err *err)
     return 0;
 }
 
-/* Ourselves, or whoever is in a group that is only held open for us. */
+/* Ourselves, or everybody: what starts while we read the list is in the next. */
 static int
-move_to_leaf(const char *own, bool ours, struct err *err)
+move_to_leaf(const char *own, bool everybody, struct err *err)
 {
     char leaf[CGROUP_PATH_MAX + sizeof "/" LEAF], pids[PIDS_MAX];
 
     (void)snprintf(leaf, sizeof leaf, "%s/" LEAF, own);
     if (mkdir(leaf, 0755) < 0 && errno != EEXIST)
         return err_sys(err, ERR_UNAVAILABLE, errno, "cannot make the control group %s", leaf);
-    if (ours && cgroup_file_write(leaf, "cgroup.procs", "0") < 0)
+    if (!everybody && cgroup_file_write(leaf, "cgroup.procs", "0") < 0)
         return err_sys(err, ERR_UNAVAILABLE, errno, "cannot move to the control group %s", leaf);
-    if (ours || cgroup_file_read(own, "cgroup.procs", pids, sizeof pids) < 0)
-        return 0;
-    for (char *line = pids, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
-        *end = '\0';
-        (void)cgroup_file_write(leaf, "cgroup.procs", line);
+    for (int round = 0; everybody && round < MOVE_ROUNDS; round++) {
+        if (cgroup_file_read(own, "cgroup.procs", pids, sizeof pids) < 0 || pids[0] == '\0')
+            break;
+        for (char *line = pids, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+            *end = '\0';
+            (void)cgroup_file_write(leaf, "cgroup.procs", line);
+        }
     }
     return 0;
 }
 
 int
-cgroup_v2_open(const char *own, bool ours, struct err *err)
+cgroup_v2_open(const char *own, bool everybody, struct err *err)
 {
     if (!has_controller(own, "cgroup.controllers", "memory"))
         return err_set(err, ERR_UNAVAILABLE,
                        "the control group %s has no memory controller (Delegate=yes in the unit)",
                        own);
     /* The hierarchy's real root may have both processes and controllers, and has no cgroup.type. */
-    if (cgroup_file_exists(own, "cgroup.type") && move_to_leaf(own, ours, err) < 0)
+    if (cgroup_file_exists(own, "cgroup.type") && move_to_leaf(own, everybody, err) < 0)
         return -1;
     return cgroup_v2_hand_down(own, err);
 }

@@ -12,9 +12,9 @@
  */
 
 /* Makes a group fit to have others below: one whose children have controllers may hold no
- * processes, so that we (ours: it is the one we are in), or those that are in it, go to a leaf;
- * then hands memory, pids and cpu down. ERR_UNAVAILABLE says what is missing. */
-int cgroup_v2_open(const char *dir, bool ours, struct err *err);
+ * processes, so that we, or everybody who is in it, go to a leaf; then hands memory, pids and cpu
+ * down. ERR_UNAVAILABLE says what is missing. */
+int cgroup_v2_open(const char *dir, bool everybody, struct err *err);
 /* The same for a group in it that has no processes. */
 int cgroup_v2_hand_down(const char *dir, struct err *err);
 

@@ -148,23 +148,23 @@ test_v2_controllers_are_handed_down(void **state)
     (void)state;
     put("cgroup.controllers", "cpuset io\n");
     put("cgroup.subtree_control", "");
-    assert_int_equal(cgroup_v2_open(folder, true, &err), -1);
+    assert_int_equal(cgroup_v2_open(folder, false, &err), -1);
     assert_non_null(strstr(err.msg, "Delegate=yes"));
     put("cgroup.controllers", "cpu memory\n");
-    assert_int_equal(cgroup_v2_open(folder, true, &err), -1);
+    assert_int_equal(cgroup_v2_open(folder, false, &err), -1);
     assert_non_null(strstr(err.msg, "no pids controller"));
     put("cgroup.controllers", "cpu memory pids\n");
     put("cgroup.subtree_control", "memory pids cpu\n");
-    assert_int_equal(cgroup_v2_open(folder, true, &err), 0); /* the real root: no leaf */
+    assert_int_equal(cgroup_v2_open(folder, false, &err), 0); /* the real root: no leaf */
     put("cgroup.type", "domain\n");
     tmpdir_path(leaf, folder, "keeper");
     assert_int_equal(mkdir(leaf, 0755), 0);
     put("keeper/cgroup.procs", "");
-    assert_int_equal(cgroup_v2_open(folder, true, &err), 0);
+    assert_int_equal(cgroup_v2_open(folder, false, &err), 0);
     is("keeper/cgroup.procs", "0");
     put("cgroup.procs", "41\n42\n");
     put("keeper/cgroup.procs", "");
-    assert_int_equal(cgroup_v2_open(folder, false, &err), 0); /* one that is held for us */
+    assert_int_equal(cgroup_v2_open(folder, true, &err), 0); /* one that is held for us */
     is("keeper/cgroup.procs", "42");
 }
 
