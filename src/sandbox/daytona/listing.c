@@ -299,9 +299,8 @@ job_remove(struct files_job *j, void *ctx, struct err *err)
 
     if (files_remove_call(j, c->path, c->n, c->recursive, err) == 0)
         return 0;
-    if (c->recursive || err->slug == NULL || strcmp(err->slug, "gateway_error") != 0)
-        return -1;
-    if (files_look(j, c->path, c->n, &info, err) < 0)
+    /* A folder is refused with a status that says no more than that. */
+    if (c->recursive || err->code != ERR_NOT_FOUND || files_look(j, c->path, c->n, &info, err) < 0)
         return -1;
     if (info.type != FILE_DIRECTORY)
         return err_slug(err, ERR_UNAVAILABLE, "gateway_error", "the sandbox did not remove it");
