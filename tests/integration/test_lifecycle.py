@@ -168,13 +168,14 @@ def test_sessions_nobody_uses_turn_cold_when_their_gateway_was_restarted(stack, 
 def answer_wrongly(port, answer):
     """A gateway that sends these bytes to whoever asks, or with None nothing at all; returns how to end it."""
     listener = socket.create_server(("127.0.0.1", port))
-    kept = []
+    kept, asked = [], []
 
     def serve():
         with contextlib.suppress(OSError):
             while True:
                 peer = listener.accept()[0]
                 kept.append(peer)
+                asked.append(time.monotonic())
                 if answer is not None:
                     with contextlib.suppress(OSError):
                         peer.recv(65536)
@@ -183,8 +184,11 @@ def answer_wrongly(port, answer):
 
     thread = threading.Thread(target=serve)
     thread.start()
+    began = time.monotonic()
 
     def end():
+        seconds = time.monotonic() - began
+        assert len(asked) <= 30 + 6 * seconds, (len(asked), seconds)  # no storm: a sweep asks thrice, each call some times
         listener.shutdown(socket.SHUT_RDWR)
         thread.join(10)
         for one in (listener, *kept):

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/sig.h"
+#include "sandbox/transport/rest.h"
 #include "support/peer.h"
 #include "support/runtime.h"
 
@@ -295,6 +296,104 @@ test_gone_and_refused_channels(void **state)
     assert_string_equal(t.err.slug, "runtime_gone");
 }
 
+/* How often the gateway was asked for something, by its own log. */
+static int
+asked(const char *what)
+{
+    const struct rest_options o = {.base_url = gateway.url, .max_body = 65536};
+    struct rest *r = NULL;
+    struct rest_reply reply;
+    char word[32];
+    int n = 0;
+
+    (void)snprintf(word, sizeof word, "\"%s\"", what);
+    assert_int_equal(rest_new(&o, &r, &t.err), 0);
+    assert_int_equal(rest_call(r, "GET", "/log", NULL, deadline_in(5000), &reply, &t.err), 0);
+    for (const char *p = reply.body; (p = strstr(p, word)) != NULL; p++)
+        n++;
+    rest_free(r);
+    return n;
+}
+
+#define KERNEL "11111111-2222-3333-4444-555555555555"
+#define ANSWER_MS 1200
+
+/* What a gateway may answer to every question about kernels, and what may be concluded from it. */
+static const struct wrong {
+    const char *how;
+    bool gone;       /* the kernel is not there any more */
+    bool unanswered; /* whether a start was carried out is not known */
+    int deletes;     /* how often an end is asked for at most */
+} wrongs[] = {
+    {"404", true, false, 1},          {"\"plain404\"", false, false, 1},
+    {"403", false, false, 1},         {"500", false, false, 10},
+    {"\"html\"", false, false, 1},    {"\"redirect\"", false, false, 1},
+    {"\"badjson\"", false, false, 1}, {"\"hang\"", false, true, 1},
+    {"\"close\"", false, true, 2},
+};
+
+static int
+nothing_listed(void *ctx, const struct runtime_seen *seen)
+{
+    (void)ctx;
+    fail_msg("%s was listed", seen->handle);
+    return 1;
+}
+
+static void
+expect_bounded(const struct wrong *w)
+{
+    char script[200];
+    enum alive a = ALIVE_YES;
+    int64_t from;
+    int rc;
+
+    (void)snprintf(script, sizeof script,
+                   "{\"rest\": {\"start\": %s, \"show\": %s, \"delete\": %s, \"list\": %s}}",
+                   w->how, w->how, w->how, w->how);
+    begin(script);
+    from = clock_mono_ms();
+    rc = t.sb->ops->alive(t.sb, KERNEL, deadline_in(ANSWER_MS), &a, &t.err);
+    assert_int_equal(rc, w->gone ? 0 : -1);
+    assert_int_equal(a, w->gone ? ALIVE_NO : ALIVE_UNKNOWN);
+    assert_int_equal(t.sb->ops->list(t.sb, nothing_listed, NULL, deadline_in(ANSWER_MS), &t.err),
+                     -1);
+    rc = t.sb->ops->close(t.sb, KERNEL, deadline_in(ANSWER_MS), &t.err);
+    assert_int_equal(rc, w->gone ? 0 : -1);
+    if (rc < 0)
+        assert_int_equal(t.err.code, ERR_UNCERTAIN);
+    assert_int_equal(t.sb->ops->open(t.sb, NULL, &t.made, deadline_in(ANSWER_MS), &t.err), -1);
+    assert_int_equal(t.err.code, w->unanswered ? ERR_UNCERTAIN : ERR_UNAVAILABLE);
+    assert_string_equal(t.made.handle, "");
+    assert_in_range(clock_mono_ms() - from, 0, 4 * ANSWER_MS + 3000);
+    assert_in_range(asked("delete"), 1, w->deletes);
+    assert_int_equal(asked("start"), 1); /* never twice */
+    assert_in_range(asked("list"), 1, 2);
+    assert_in_range(asked("show"), 1, 2);
+    assert_int_equal(asked("redirect followed"), 0);
+    (void)end(NULL);
+}
+
+static void
+test_each_wrong_answer_is_bounded(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++)
+        expect_bounded(&wrongs[i]);
+}
+
+/* One that takes connections and never answers is told from a kernel that does not. */
+static void
+test_a_silent_gateway_is_no_silent_kernel(void **state)
+{
+    (void)state;
+    begin("{\"upgrade\": \"hang\", \"rest\": {\"show\": \"hang\"}}");
+    (void)snprintf(t.made.handle, sizeof t.made.handle, KERNEL);
+    assert_int_equal(runtime_run(&t, "1", 3000), -1);
+    assert_int_equal(t.err.code, ERR_UNAVAILABLE);
+    assert_string_equal(t.err.slug, "gateway_unavailable");
+}
+
 int
 main(int argc, char **argv)
 {
@@ -318,6 +417,8 @@ main(int argc, char **argv)
         T(test_failed_open_leaves_nothing),
         T(test_uncertain_open_names_the_handle),
         T(test_gone_and_refused_channels),
+        T(test_each_wrong_answer_is_bounded),
+        T(test_a_silent_gateway_is_no_silent_kernel),
     };
 
     sig_ignore_pipe();

@@ -18,6 +18,7 @@
 #define PATH_MAX_BYTES 512
 #define DELETES_MAX 10
 #define DELETE_PAUSE_MS 300
+#define ENDED 204 /* what an end is confirmed with; a 200 is somebody else's */
 
 struct gateway {
     const char *url;
@@ -221,8 +222,13 @@ gateway_delete(struct gateway *g, const char *handle, struct deadline d, struct 
     for (int i = 0; i < DELETES_MAX; i++) {
         why = (struct err)ERR_INIT;
         r.status = 0;
-        if (call(g, "DELETE", path, NULL, "end a kernel", d, &r, NULL, &why) == 0 ||
-            why.code == ERR_NOT_FOUND)
+        if (call(g, "DELETE", path, NULL, "end a kernel", d, &r, NULL, &why) == 0) {
+            if (r.status == ENDED)
+                return 0;
+            err_slug(&why, ERR_UNAVAILABLE, "gateway_error",
+                     "asked to end a kernel, the gateway answered %d", r.status);
+        }
+        if (why.code == ERR_NOT_FOUND)
             return 0;
         if (r.status < 500 || deadline_left_ms(d) < 2 * DELETE_PAUSE_MS)
             break;
@@ -399,8 +405,9 @@ gateway_step(struct gateway *g, struct gateway_answer *ret)
     }
     if (judge(&r, "look after a kernel", &why) == 0) {
         ret->alive = ret->call == CALL_ALIVE    ? alive_of(&r, &why)
-                     : ret->call == CALL_DELETE ? ALIVE_NO
-                                                : ALIVE_YES;
+                     : ret->call != CALL_DELETE ? ALIVE_YES
+                     : r.status == ENDED        ? ALIVE_NO
+                                                : ALIVE_UNKNOWN;
         ret->reached = ret->alive != ALIVE_UNKNOWN;
     } else if (why.code == ERR_NOT_FOUND) {
         ret->reached = true;
