@@ -195,8 +195,7 @@ compare(struct comparison *c, struct deadline d, struct err *err)
     struct runtime_live *rows = xcalloc(LIVE_MAX, sizeof *rows);
     int n = runtime_store_live(m->db, c->b->name, rows, LIVE_MAX, err);
 
-    if (n > 0)
-        c->known = xcalloc((size_t)n, sizeof *c->known);
+    c->known = xcalloc(n > 0 ? (size_t)n : 1, sizeof *c->known);
     for (int i = 0; i < n; i++)
         c->known[c->n_known++].row = rows[i];
     free(rows);
