@@ -202,16 +202,16 @@ const struct setting setting_table[] = {
     {NULL, "SANDBOX_LOG_FORMAT", SETTING_LOG_FORMAT, AT(log_json), .value = "text",
      .choices = "text|json", .help = "One line of text a record, or one JSON object."},
 
-    {"Isolation", "SANDBOX_ISOLATION", SETTING_CHOICE, AT(isolation), .value = "none",
+    {"Isolation", "SANDBOX_ISOLATION", SETTING_CHOICE, AT(isolation), .value = "auto",
      .choices = "auto|host|rootless|container|none",
      .help = "How sessions are kept apart, by husk-keeper. host (the keeper is root), rootless (in a "
              "user namespace) and container (the keeper is root of a plain container) are described "
              "in docs/isolation.md; auto is the best of them that the machine has, never none. none: "
              "by working directory only, so that the runner is one trust domain; it needs no keeper."},
-    {NULL, "SANDBOX_ISOLATION_MIN", SETTING_CHOICE, AT(isolation_min), .value = "none",
+    {NULL, "SANDBOX_ISOLATION_MIN", SETTING_CHOICE, AT(isolation_min), .value = "container",
      .choices = "host|rootless|container|none",
      .help = "The weakest tier that may run code; below it no kernel starts."},
-    {NULL, "SANDBOX_EGRESS", SETTING_CHOICE, AT(egress), .value = "open",
+    {NULL, "SANDBOX_EGRESS", SETTING_CHOICE, AT(egress), .value = "none",
      .choices = "none|public|open",
      .help = "Where code may connect to. none: nowhere; public: the internet, but no private, local "
              "or metadata address and none of the host; open: wherever the gateway's host may."},

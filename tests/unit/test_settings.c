@@ -215,6 +215,13 @@ t_no_isolation_is_accepted_with_all_that_it_gives_up(void **state)
     (void)state;
     struct settings s;
     struct err err = ERR_INIT;
+    settings_defaults(&s);
+    assert_string_equal(s.isolation, "auto");
+    assert_string_equal(s.isolation_min, "container");
+    assert_string_equal(s.egress, "none");
+    settings_done(&s);
+    load_refused("SANDBOX_ISOLATION=none\n", "SANDBOX_ISOLATION_MIN=none too");
+    load_refused("SANDBOX_ISOLATION=none\nSANDBOX_ISOLATION_MIN=none\n", "set SANDBOX_EGRESS=open");
     load_refused("SANDBOX_ISOLATION=none\nSANDBOX_ISOLATION_MIN=container\nSANDBOX_EGRESS=open\n",
                  "SANDBOX_ISOLATION_MIN=none too");
     load_refused("SANDBOX_ISOLATION=none\nSANDBOX_ISOLATION_MIN=none\nSANDBOX_EGRESS=public\n",

@@ -59,6 +59,7 @@ configure(const char *extra)
     assert_non_null(f);
     (void)fprintf(f,
                   "SANDBOX_STATE_DIR=%s/state\nSANDBOX_RUNTIME_DIR=%s/run\n"
+                  "SANDBOX_ISOLATION=none\nSANDBOX_ISOLATION_MIN=none\nSANDBOX_EGRESS=open\n"
                   "SANDBOX_GATEWAY_URL=http://127.0.0.1:1\nSANDBOX_GATEWAY_AUTH_TOKEN=t\n%s",
                   w.dir, w.dir, extra);
     assert_int_equal(fclose(f), 0);
