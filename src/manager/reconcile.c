@@ -86,7 +86,9 @@ on_seen(void *ctx, const struct runtime_seen *seen)
 {
     struct comparison *c = ctx;
     size_t n = strlen(seen->handle);
-    struct known *k = bsearch(seen->handle, c->known, (size_t)c->n_known, sizeof *k, by_handle);
+    struct known *k =
+        c->n_known ? bsearch(seen->handle, c->known, (size_t)c->n_known, sizeof *k, by_handle)
+                   : NULL;
     int r;
 
     if (k)
