@@ -51,7 +51,10 @@ on_tick(void *ctx)
 int
 runtime_run(struct runtime *t, const char *code, int64_t timeout_ms)
 {
-    struct runtime_ref rt = {.handle = t->made.handle, .kernel_session = t->made.kernel_session};
+    struct runtime_ref rt = {.handle = t->made.handle,
+                             .kernel_session = t->made.kernel_session,
+                             .dir = t->dir,
+                             .dir_ms = 500};
     struct execution_request req = {
         .code = code, .code_len = strlen(code), .timeout_ms = timeout_ms, .request_id = "r"};
     struct exec_hooks hooks = {.ctx = t, .event = on_event, .tick = on_tick};

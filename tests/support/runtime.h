@@ -9,6 +9,7 @@
 struct runtime {
     struct sandbox *sb;
     struct runtime_made made;
+    const char *dir; /* not NULL: runs tell it first, within 500 ms */
     /* of the last run */
     struct execution_result r;
     struct err err;

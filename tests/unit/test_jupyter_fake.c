@@ -37,6 +37,7 @@ end(void **state)
     (void)state;
     peer_stop(&gateway);
     t.made.handle[0] = '\0';
+    t.dir = NULL;
     runtime_done(&t);
     return 0;
 }
@@ -159,6 +160,54 @@ test_new_process_is_noticed(void **state)
     t.sb->ops->forget(t.sb, t.made.handle);
     assert_int_equal(runtime_run(&t, "2", 5000), -1);
     assert_int_equal(t.err.code, ERR_CONFLICT);
+    assert_string_equal(t.err.slug, "runtime_gone");
+}
+
+/* Opened, without a channel, and with a directory that it does not know yet. */
+static void
+begin_unbound(const char *script)
+{
+    begin_open(script);
+    t.sb->ops->forget(t.sb, t.made.handle);
+    t.dir = "/work\\space";
+}
+
+static void
+test_directory_goes_ahead_of_the_code(void **state)
+{
+    (void)state;
+    begin_unbound("{\"exec\": [[[\"busy\"], [\"stream\", \"not shown\"], [\"reply\"], [\"idle\"]],"
+                  " [[\"busy\"], [\"stream\", \"a\"], [\"reply\"], [\"idle\"]]]}");
+    expect("1", 5000, REASON_COMPLETED, "a");
+    t.dir = NULL;
+    expect("1", 5000, REASON_COMPLETED, "a");
+}
+
+static void
+test_no_directory_no_code(void **state)
+{
+    (void)state;
+    begin_unbound("{\"exec\": [[[\"busy\"], [\"reply\", \"error\"], [\"idle\"]],"
+                  " [[\"sleep\", 800], [\"reply\"]],"
+                  " [[\"busy\"], [\"stream\", \"third\"], [\"reply\"], [\"idle\"]]]}");
+    assert_int_equal(runtime_run(&t, "1", 5000), -1);
+    assert_int_equal(t.err.code, ERR_INTERNAL);
+    assert_int_equal(runtime_run(&t, "1", 5000), -1);
+    assert_int_equal(t.err.code, ERR_TIMEOUT);
+    assert_in_range(t.took_ms, 400, 3000);
+    t.dir = NULL;
+    expect("1", 5000, REASON_COMPLETED, "third"); /* the first code that was sent */
+}
+
+static void
+test_directory_of_another_process(void **state)
+{
+    (void)state;
+    begin_open("{\"exec\": [[[\"busy\"], [\"reply\"], [\"idle\"], [\"session\", \"k2\"]]]}");
+    expect("1", 5000, REASON_COMPLETED, "");
+    t.sb->ops->forget(t.sb, t.made.handle);
+    t.dir = "/w";
+    assert_int_equal(runtime_run(&t, "2", 5000), -1);
     assert_string_equal(t.err.slug, "runtime_gone");
 }
 
@@ -408,6 +457,9 @@ main(int argc, char **argv)
         T(test_gateway_lost),
         T(test_dropped_channel_is_found_again),
         T(test_new_process_is_noticed),
+        T(test_directory_goes_ahead_of_the_code),
+        T(test_no_directory_no_code),
+        T(test_directory_of_another_process),
         T(test_foreign_run_lets_go_of_the_channel),
         T(test_stubborn_cell_is_killed),
         T(test_nothing_answers_at_the_deadline),
