@@ -108,8 +108,8 @@ text_fault(enum setting_type type, const char *s, size_t n)
         return address_valid(s, n) ? NULL : "must be an IPv4 or IPv6 address";
     case SETTING_URL:
         return !n || url_valid(s, n) ? NULL
-                               : "must be http://host… or https://host… without user, query "
-                                 "or fragment";
+                                     : "must be http://host… or https://host… without user, query "
+                                       "or fragment";
     case SETTING_WORD:
         return only(s, n, "_.-") && (!n || s[0] != '-') ? NULL
                                                         : "may hold letters, digits and _.- only";

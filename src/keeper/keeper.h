@@ -34,7 +34,7 @@ struct keeper_options {
     char cgroup_dir[3][KEEPER_PATH_MAX];
     enum egress egress;
     char egress_proxy[208]; /* for the sessions' environment, or "" */
-    char egress_dns[64]; /* "address" or "": the resolver named in the sandbox */
+    char egress_dns[64];    /* "address" or "": the resolver named in the sandbox */
     struct keeper_limits limits;
     char state_dir[KEEPER_PATH_MAX]; /* images or folders of workspaces, uid locks; 0700 ours */
     char run_dir[KEEPER_PATH_MAX];   /* sockets, monitors' sockets */

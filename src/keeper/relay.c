@@ -87,7 +87,8 @@ tell_dropped(struct relay *r)
         r->dropped = 0;
 }
 
-static void
+/* Returns how many bytes did not pass. */
+static size_t
 pass_on(struct relay *r, const char *p, size_t n)
 {
     size_t may = r->tokens < (int64_t)n ? (size_t)r->tokens : n;
@@ -101,6 +102,7 @@ pass_on(struct relay *r, const char *p, size_t n)
         }
     }
     r->dropped += (int64_t)n;
+    return n;
 }
 
 int
@@ -117,7 +119,7 @@ void
 relay_move(struct relay *r)
 {
     char piece[PIECE];
-    int64_t dropped = r->dropped;
+    size_t dropped = 0;
 
     if (r->from < 0)
         return;
@@ -128,15 +130,15 @@ relay_move(struct relay *r)
         ssize_t n = read(r->from, piece, sizeof(piece));
 
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            return;
+            break;
         if (n <= 0) {
             (void)close(r->from);
             r->from = -1;
-            return;
+            break;
         }
-        pass_on(r, piece, (size_t)n);
+        dropped += pass_on(r, piece, (size_t)n);
     }
-    if (r->dropped > dropped)
+    if (dropped > 0)
         r->resume_ms = clock_mono_ms() + FLOOD_PAUSE_MS;
 }
 
