@@ -24,6 +24,8 @@
 #define TEMPLATE_NAME_SIZE 48
 #define HALF_MADE ".template"
 #define MKFS_SECONDS 60
+/* In smaller images a journal would leave little room. */
+#define JOURNAL_FROM (16 * INT64_C(1048576))
 
 static const char *const mkfs_paths[] = {"/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"};
 
@@ -41,23 +43,23 @@ template_name(const struct keeper_options *o, char ret[TEMPLATE_NAME_SIZE])
 
 /* Never returns. The program sees nothing of ours but the file, as its standard input. */
 __attribute__((noreturn)) static void
-exec_mkfs(int fd)
+exec_mkfs(int fd, bool journal)
 {
-    static const char *const argv[] = {"mkfs.ext4",
-                                       "-q",
-                                       "-F",
-                                       "-m",
-                                       "0",
-                                       "-b",
-                                       "4096",
-                                       "-O",
-                                       "^resize_inode",
-                                       "-J",
-                                       "size=4",
-                                       "-E",
-                                       "lazy_itable_init=1,nodiscard,root_owner=0:0",
-                                       "/proc/self/fd/0",
-                                       NULL};
+    const char *const argv[] = {"mkfs.ext4",
+                                "-q",
+                                "-F",
+                                "-m",
+                                "0",
+                                "-b",
+                                "4096",
+                                "-O",
+                                journal ? "^resize_inode" : "^resize_inode,^has_journal",
+                                "-J",
+                                "size=4",
+                                "-E",
+                                "lazy_itable_init=1,nodiscard,root_owner=0:0",
+                                "/proc/self/fd/0",
+                                NULL};
     static const char *const envp[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", NULL};
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -70,13 +72,13 @@ exec_mkfs(int fd)
 }
 
 static int
-run_mkfs(int fd, struct err *err)
+run_mkfs(int fd, bool journal, struct err *err)
 {
     int status = 0;
     pid_t pid = fork(), got;
 
     if (pid == 0)
-        exec_mkfs(fd);
+        exec_mkfs(fd, journal);
     if (pid < 0)
         return err_sys(err, ERR_UNAVAILABLE, errno, "running mkfs.ext4");
     do
@@ -191,7 +193,7 @@ image_template(const struct keeper_options *o, int dir_fd, const char *point, st
     fd = openat(dir_fd, HALF_MADE, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0 || ftruncate(fd, image_size(o)) < 0)
         return err_sys(err, ERR_UNAVAILABLE, errno, "making the template of images");
-    if (run_mkfs(fd, err) < 0 || furnish(fd, point, err) < 0)
+    if (run_mkfs(fd, image_size(o) >= JOURNAL_FROM, err) < 0 || furnish(fd, point, err) < 0)
         return -1;
     if (each_block(fd, true, punch, fd) < 0 || fsync(fd) < 0 ||
         renameat(dir_fd, HALF_MADE, dir_fd, name) < 0)

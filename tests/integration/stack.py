@@ -362,6 +362,29 @@ class Stack:
         finally:
             database.close()
 
+    def host_pid(self, pid):
+        """The pid out here of a process that calls itself `pid` in a session; of several the youngest."""
+        if not self.sandboxed or self.isolation == "container":
+            return pid
+        parents, candidates = {}, []
+        for other in map(int, filter(str.isdigit, os.listdir("/proc"))):
+            try:
+                with open(f"/proc/{other}/status") as f:
+                    status = dict(line.split(":\t", 1) for line in f.read().splitlines() if ":\t" in line)
+            except OSError:
+                continue
+            parents[other] = int(status["PPid"])
+            if status.get("NSpid", "").split()[-1:] == [str(pid)] and len(status["NSpid"].split()) > 1:
+                candidates.append(other)
+        ours = []
+        for candidate in candidates:
+            up = candidate
+            while up > 1 and up != self.processes["keeper"].pid:
+                up = parents.get(up, 0)
+            if up > 1:
+                ours.append(candidate)
+        return max(ours)
+
     def workers(self, lane=None):
         """pids of live workers, by lane."""
         found = []

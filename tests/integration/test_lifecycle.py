@@ -250,7 +250,7 @@ def test_gateway_dies_in_mid_cell(stack, client, session):
 
 def test_kernels_die_with_their_gateway(stack, client):
     client.open("k")
-    pid = int(client.run("k", "import os; print(os.getpid())")["stdout"])
+    pid = stack.host_pid(int(client.run("k", "import os; print(os.getpid())")["stdout"]))
     stack.stop_process("gateway", signal.SIGKILL)
     wait_until(lambda: not os.path.exists(f"/proc/{pid}"), 15, "the kernel's end")
     stack.start_gateway()
