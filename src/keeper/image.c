@@ -158,36 +158,50 @@ mount_at(const struct keeper_options *o, int image_fd, const char *point, struct
     root = open_point(point);
     if (root < 0 || !is_mounted(o, root))
         return err_sys(err, ERR_INTERNAL, errno, "opening a mounted image");
-    return own_root(root, image_fd, err) < 0 ? -1 : steal_fd(&root);
+    return steal_fd(&root);
+}
+
+static int
+open_image(const struct keeper_options *o, int dir_fd, uint64_t id, struct err *err)
+{
+    char name[NAME_SIZE];
+    int fd;
+
+    image_name(id, SUFFIX, name);
+    fd = openat(dir_fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return err_sys(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_INTERNAL, errno, "the image %s",
+                       name);
+    if (image_is_blank(fd) && image_fill(o, dir_fd, fd, err) < 0) {
+        (void)close(fd);
+        return -1;
+    }
+    return fd;
 }
 
 int
 image_root(const struct keeper_options *o, uint64_t id, struct err *err)
 {
-    char name[NAME_SIZE], point[VOLUME_PATH_SIZE];
+    char point[VOLUME_PATH_SIZE];
     _cleanup_close_ int dir = volume_dir(o, VOLUME_IMAGES, err);
-    _cleanup_close_ int image = -1;
+    _cleanup_close_ int image = dir < 0 ? -1 : open_image(o, dir, id, err);
     _cleanup_close_ int root = -1;
 
-    if (dir < 0)
+    if (image < 0)
         return -1;
     mount_point(o, id, "", point);
-    root = open_point(point);
-    if (root >= 0 && is_mounted(o, root)) {
-        note_use(o, id);
-        return steal_fd(&root);
-    }
-    image_name(id, SUFFIX, name);
-    image = openat(dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (image < 0)
-        return err_sys(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_INTERNAL, errno, "the image %s",
-                       name);
     if (mkdir(point, 0700) < 0 && errno != EEXIST)
         return err_sys(err, ERR_INTERNAL, errno, "a place to mount an image");
-    if (image_is_blank(image) && image_fill(o, dir, image, err) < 0)
-        return -1;
     note_use(o, id);
-    return mount_at(o, image, point, err);
+    root = open_point(point);
+    if (root < 0)
+        return err_sys(err, ERR_INTERNAL, errno, "a place to mount an image");
+    if (!is_mounted(o, root)) {
+        (void)close(root);
+        root = mount_at(o, image, point, err);
+    }
+    /* Whoever mounted it may have been killed before it had come to this. */
+    return root < 0 || own_root(root, image, err) < 0 ? -1 : steal_fd(&root);
 }
 
 void
