@@ -189,6 +189,7 @@ manager_open(struct manager *m, const struct caller *c, const struct open_reques
 {
     char name[SESSION_NAME_MAX + 1];
     struct wait w = {.d = d};
+    int64_t id = id_random_i64();
     struct session_open_args a = {.owner = c->owner,
                                   .name = name,
                                   .binding = r->binding,
@@ -199,8 +200,8 @@ manager_open(struct manager *m, const struct caller *c, const struct open_reques
                                   .ttl_ms = manager_clamp_ttl(m, r->ttl_ms),
                                   .default_ttl_ms = manager_clamp_ttl(m, 0),
                                   .labels = r->labels,
-                                  .new_sid = id_random_i64(),
-                                  .new_workspace = id_random_i64(),
+                                  .new_sid = id,
+                                  .new_workspace = id, /* of its first session */
                                   .holder_pid = getpid(),
                                   .max_sessions = m->o.max_sessions,
                                   .max_per_owner = m->o.max_sessions_per_owner,
