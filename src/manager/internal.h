@@ -148,6 +148,9 @@ void upkeep_artifacts(struct manager *m, struct deadline d, struct sweep_report 
 void isolation_init(struct manager *m);
 /* May a kernel be started? ERR_UNAVAILABLE "isolation_unavailable" says what is missing. */
 int isolation_check(struct manager *m, bool afresh, struct err *err);
+/* Is it certain that no sandbox of this kernel lives? Its gateway may not know yet, and cannot
+ * start it again: whoever sees it ends that kernel there. */
+bool isolation_dead(struct manager *m, const struct sandbox *sb, const char *handle);
 /* Does the keeper have the kernels of this backend? */
 bool isolation_kept(struct manager *m, const struct sandbox *sb);
 

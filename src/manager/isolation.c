@@ -134,3 +134,17 @@ isolation_kept(struct manager *m, const struct sandbox *sb)
 {
     return m->place.keeper && sb->files != FILES_KEYED;
 }
+
+bool
+isolation_dead(struct manager *m, const struct sandbox *sb, const char *handle)
+{
+    struct wire_counters c;
+    struct err err = ERR_INIT;
+    bool ended = false;
+
+    if (!isolation_kept(m, sb))
+        return false;
+    if (keeper_status(m->place.keeper, handle, &c, &ended, &err) == 0)
+        return ended;
+    return err.slug && strcmp(err.slug, "runtime_gone") == 0;
+}

@@ -63,10 +63,11 @@ fault(struct manager *m, const struct pool_row *row, bool surplus, bool *ret_kno
         return "is too old or of another kind";
     if (surplus)
         return "is one too many";
+    if (manager_backend(m, row->backend, &sb, &err) == 0 && isolation_dead(m, sb, row->handle))
+        return "has died";
     if (!*ret_known)
         return NULL;
-    if (manager_backend(m, row->backend, &sb, &err) < 0 ||
-        sb->ops->alive(sb, row->handle, manager_end_deadline(m), &alive, &err) < 0)
+    if (!sb || sb->ops->alive(sb, row->handle, manager_end_deadline(m), &alive, &err) < 0)
         alive = ALIVE_UNKNOWN;
     *ret_known = alive != ALIVE_UNKNOWN;
     return alive == ALIVE_NO ? "has died" : NULL;

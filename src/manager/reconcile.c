@@ -141,11 +141,11 @@ orphans(struct comparison *c, struct deadline d, struct sweep_report *r)
 
 /* Under the exclusive lock, so that nobody is at work in it: whoever is meets the loss himself. */
 static void
-turn_cold(struct manager *m, const struct runtime_live *row, struct sweep_report *r)
+turn_cold(struct manager *m, const struct runtime_live *row, bool ended, struct sweep_report *r)
 {
     struct session s = {0};
     struct err err = ERR_INIT;
-    struct runtime_drop_args a = {.sid = row->sid, .generation = row->generation, .ended = true};
+    struct runtime_drop_args a = {.sid = row->sid, .generation = row->generation, .ended = ended};
     int rc = lock_try_exclusive(m->lock_fd, row->sid);
 
     if (rc <= 0)
@@ -176,6 +176,12 @@ lost(struct comparison *c, struct deadline d, struct sweep_report *r)
         enum alive alive = ALIVE_UNKNOWN;
         struct err err = ERR_INIT;
 
+        if (isolation_dead(m, sb, c->known[i].row.handle)) {
+            bool ended = runtime_end(m, c->b->name, c->known[i].row.handle);
+
+            turn_cold(m, &c->known[i].row, ended, r);
+            continue;
+        }
         if (c->known[i].seen)
             continue;
         manager_promise(m, m->o.sandbox.http_timeout_ms * 2);
@@ -184,7 +190,7 @@ lost(struct comparison *c, struct deadline d, struct sweep_report *r)
             return;
         }
         if (alive == ALIVE_NO)
-            turn_cold(m, &c->known[i].row, r);
+            turn_cold(m, &c->known[i].row, true, r);
     }
 }
 

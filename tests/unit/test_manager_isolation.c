@@ -189,6 +189,32 @@ test_dead_kernel_is_replaced_at_once(void **state)
     assert_int_equal(atomic_load(&f.world->closes), 1); /* which the gateway lets go of as well */
 }
 
+/* The reaper finds it as well, and the gateway is told. */
+static void
+test_sweep_finds_dead_kernels(void **state)
+{
+    struct sweep_report r;
+    int64_t again_ms = 0;
+    struct session s = {0};
+
+    (void)state;
+    f.o.pool_size = 1;
+    fixture_restart(&f);
+    assert_null(open_s());
+    memcpy(k.world->ended, k.world->bound_kernel, sizeof k.world->ended);
+    assert_int_equal(manager_sweep(f.m, deadline_in(5000), &r, NULL), 0);
+    assert_int_equal(r.lost, 1);
+    assert_int_equal(atomic_load(&f.world->closes), 1);
+    assert_int_equal(manager_get(f.m, &f.ann, "s", false, &s, NULL), 0);
+    assert_int_equal(s.state, SESSION_COLD);
+    session_done(&s);
+    assert_int_equal(manager_refill(f.m, deadline_in(5000), false, &again_ms, NULL), 0);
+    k.world->no_kernel = true;
+    assert_int_equal(manager_sweep(f.m, deadline_in(5000), &r, NULL), 0);
+    assert_int_equal(r.pool_ended, 1);
+    assert_int_equal(fake_count(f.kernels), 0);
+}
+
 /* Kernels live on without their keeper, and so do sessions. */
 static void
 test_runs_without_its_keeper(void **state)
@@ -281,11 +307,17 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        ONE(test_binding_is_the_keepers),    ONE(test_files_are_the_keepers),
-        ONE(test_no_keeper_no_session),      ONE(test_not_ready),
-        ONE(test_below_the_minimum),         ONE(test_a_pooled_kernel_is_bound_the_same_way),
-        ONE(test_no_pool_without_isolation), ONE(test_dead_kernel_is_replaced_at_once),
-        ONE(test_runs_without_its_keeper),   ONE(test_reasons),
+        ONE(test_binding_is_the_keepers),
+        ONE(test_files_are_the_keepers),
+        ONE(test_no_keeper_no_session),
+        ONE(test_not_ready),
+        ONE(test_below_the_minimum),
+        ONE(test_a_pooled_kernel_is_bound_the_same_way),
+        ONE(test_no_pool_without_isolation),
+        ONE(test_dead_kernel_is_replaced_at_once),
+        ONE(test_sweep_finds_dead_kernels),
+        ONE(test_runs_without_its_keeper),
+        ONE(test_reasons),
         cmocka_unit_test(test_judgement),
     };
 
