@@ -194,6 +194,33 @@ lost(struct comparison *c, struct deadline d, struct sweep_report *r)
     }
 }
 
+/* The gateway answers: those quarantined that are not there any more need not wait for their next
+ * try, which an outage may have put off for minutes. */
+static void
+quarantined(struct comparison *c, struct deadline d, struct sweep_report *r)
+{
+    struct manager *m = c->m;
+    struct sandbox *sb = c->b->sb;
+    struct runtime_row rows[BATCH];
+    struct err err = ERR_INIT;
+    const struct db_now ever = {.boot_ms = INT64_MAX};
+    int n = runtime_store_quarantined(m->db, NULL, NULL, &ever, rows, BATCH, &err);
+
+    for (int i = 0; i < n && !sweep_over(m, d); i++) {
+        enum alive alive = ALIVE_UNKNOWN;
+
+        if (strcmp(rows[i].backend, c->b->name) != 0)
+            continue;
+        manager_promise(m, m->o.sandbox.http_timeout_ms * 2);
+        if (sb->ops->alive(sb, rows[i].handle, manager_end_deadline(m), &alive, &err) < 0)
+            n = -1;
+        else if (alive == ALIVE_NO && runtime_store_ended(m->db, rows[i].rid, &err) >= 0)
+            r->quarantine_ended++;
+    }
+    if (n < 0)
+        note("quarantined runtimes", &err);
+}
+
 /* 0, or -1: nothing is known. */
 static int
 compare(struct comparison *c, struct deadline d, struct err *err)
@@ -245,6 +272,7 @@ reconcile(struct manager *m, const struct backend_slot *b, struct deadline d,
     if (compared) {
         orphans(&c, d, r);
         lost(&c, d, r);
+        quarantined(&c, d, r);
     }
     abandoned(m, b, compared);
     free(c.known);

@@ -100,19 +100,13 @@ runtime_settle_quarantined(struct manager *m, const char *owner, const char *nam
     int left = n;
 
     for (int i = 0; i < n; i++) {
-        int r;
-
-        now = manager_now(m);
-        if (runtime_end(m, rows[i].backend, rows[i].handle)) {
-            r = runtime_store_ended(m->db, rows[i].rid, err);
-            left--;
-        } else {
-            r = runtime_store_retry_later(m->db, rows[i].rid, &now, err);
-        }
-        if (r < 0)
-            return -1;
-        if (left == n - i) /* the gateway does not answer: the others would not fare better */
+        /* The gateway does not answer: the others would not fare better. When the sweep tries again
+         * is not moved: callers who ask again and again would put it off for minutes. */
+        if (!runtime_end(m, rows[i].backend, rows[i].handle))
             break;
+        if (runtime_store_ended(m->db, rows[i].rid, err) < 0)
+            return -1;
+        left--;
     }
     return n < 0 ? -1 : left == 0 && n < QUARANTINED_PER_NAME;
 }

@@ -391,16 +391,31 @@ test_the_loss_in_a_used_session_is_left_to_its_user(void **state)
     assert_int_equal(sweep().lost, 0);
     assert_int_equal(lock_release(other->lock_fd, s.sid), 0);
     assert_int_equal(sweep().lost, 1);
-    /* A quarantined one stays what it is. */
     session_done(&s);
+    manager_free(other);
+}
+
+/* An outage puts off the next try; when the gateway answers again, what went with it is gone. */
+static void
+test_quarantined_ones_end_with_the_outage(void **state)
+{
+    (void)state;
     assert_null(fixture_open(&f, f.m, "b", NULL, NULL));
     atomic_store(&f.world->fail_closes, -1);
     assert_null(fixture_close(&f, f.m, "b", NULL));
+    /* However often somebody asks for the name meanwhile, the sweep's next try stays where it is.
+     */
+    for (int i = 0; i < 5; i++)
+        assert_string_equal(fixture_open(&f, f.m, "b", NULL, NULL), "runtime_quarantined");
+    assert_int_equal(fixture_sql(&f, "SELECT tries FROM runtimes"), 0);
+    assert_int_equal(sweep().quarantine_ended, 0); /* it lives: its next try is not due */
+    (void)fixture_sql(&f, "UPDATE runtimes SET next_try_boot_ms = next_try_boot_ms + 300000");
     fake_kill_all(f.kernels);
-    assert_int_equal(sweep().lost, 0);
-    assert_int_equal(fixture_sql(&f, "SELECT count(*) FROM runtimes WHERE state = 'quarantined'"),
-                     1);
-    manager_free(other);
+    atomic_store(&f.world->fail_lists, 1);
+    assert_int_equal(sweep().quarantine_ended, 0);
+    assert_int_equal(sweep().quarantine_ended, 1);
+    assert_int_equal(fixture_sql(&f, "SELECT count(*) FROM runtimes"), 0);
+    assert_null(fixture_open(&f, f.m, "b", NULL, NULL));
 }
 
 static bool
@@ -445,6 +460,7 @@ main(int argc, char **argv)
         T(test_sessions_without_runtime_turn_cold),
         T(test_nothing_is_concluded_from_a_wrong_list),
         T(test_the_loss_in_a_used_session_is_left_to_its_user),
+        T(test_quarantined_ones_end_with_the_outage),
         T(test_a_sweep_ends_when_it_is_asked_to),
     };
 
