@@ -30,7 +30,7 @@ struct attach {
     int64_t looked_ms;
     int unreached;
     bool reached; /* the gateway has answered a question */
-    bool again; /* the channel was refused once although the kernel lives */
+    bool again;   /* the channel was refused once although the kernel lives */
 };
 
 static int

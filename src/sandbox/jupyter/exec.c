@@ -311,8 +311,8 @@ jupyter_exec(struct sandbox *sb, const struct runtime_ref *rt, const struct exec
     struct jupyter *j = (struct jupyter *)sb;
     struct run r = {.j = j, .hooks = hooks, .deadline = deadline_in(req->timeout_ms)};
     struct output_options co = {.max_output_bytes = j->o.max_output_bytes,
-                                 .ctx = &r,
-                                 .event = hooks != NULL && hooks->event != NULL ? hand_on : NULL};
+                                .ctx = &r,
+                                .event = hooks != NULL && hooks->event != NULL ? hand_on : NULL};
     struct kmsg_execute x = {
         .code = req->code, .code_len = req->code_len, .store_history = true, .stop_on_error = true};
     int rc = 1;
