@@ -51,6 +51,9 @@ class Driver:
             answer = b""
         else:
             answer = await self.chunks(reader)
+        if "connection: close" in head:  # nginx keeps one for so many requests
+            writer.close()
+            connection[:] = await self.connect()
         return status, answer
 
     @staticmethod
@@ -64,7 +67,7 @@ class Driver:
                 return b"".join(parts)
 
     async def connect(self):
-        return await asyncio.open_unix_connection(self.stack.address)
+        return list(await asyncio.open_unix_connection(self.stack.address))
 
     async def timed(self, kind, connection, method, path, body=None):
         began = time.monotonic()
