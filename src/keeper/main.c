@@ -87,10 +87,8 @@ make_places(struct keeper *k, struct err *err)
 
     /* What others pass through on their way to the sockets must let them. */
     (void)umask(022);
-    if (sandboxes_prepare(&k->o, err) < 0 || fd_mkdirs(k->o.state_dir, 0700, err) < 0)
+    if (sandboxes_prepare(&k->o, err) < 0)
         return -1;
-    if (chmod(k->o.state_dir, 0700) < 0)
-        return err_sys(err, ERR_UNAVAILABLE, errno, "%s must be ours", k->o.state_dir);
     (void)snprintf(lock, sizeof(lock), "%s/keeper.lock", k->o.run_dir);
     k->lock_fd = lock_open(lock, err);
     if (k->lock_fd < 0)
@@ -98,7 +96,14 @@ make_places(struct keeper *k, struct err *err)
     int r = lock_try_exclusive(k->lock_fd, 0);
     if (r < 0)
         return err_sys(err, ERR_INTERNAL, errno, "cannot lock %s", lock);
-    return r ? 0 : err_set(err, ERR_CONFLICT, "a keeper runs already on %s", k->o.run_dir);
+    if (r == 0)
+        return err_set(err, ERR_CONFLICT, "a keeper runs already on %s", k->o.run_dir);
+    /* Not before: whoever runs already has opened it further where its tier needs that. */
+    if (fd_mkdirs(k->o.state_dir, 0700, err) < 0)
+        return -1;
+    if (chmod(k->o.state_dir, 0700) < 0)
+        return err_sys(err, ERR_UNAVAILABLE, errno, "%s must be ours", k->o.state_dir);
+    return 0;
 }
 
 /* Mounts of workspaces are seen by nobody but us and those we fork; what the host unmounts goes

@@ -335,6 +335,10 @@ def test_a_second_keeper_is_refused(stack, keeper):
                             **(stack._as("husk") if ONE_USER else {}))
     assert (second.returncode, "a keeper runs already" in second.stderr) == (1, True)
     assert keeper.info().ready == 1
+    # the first one's folders are as it left them: tier container has them passed through by sessions
+    last = Kernel(stack, keeper)
+    assert last.run("print(5)") == "5"
+    last.close()
 
 
 # what is refused
