@@ -41,6 +41,7 @@ struct keeper_options {
     char python[KEEPER_PATH_MAX];    /* the kernels' interpreter */
     char library[KEEPER_PATH_MAX];   /* where husk_kernel.py is */
     char paths[KEEPER_PATHS_MAX];    /* what else a sandbox shows, read-only: "/a:/b" or "" */
+    int first_slot;                  /* below SLOTS_MAX: where the search for a free uid begins */
     bool sparse;                     /* images are not allocated whole */
     bool images;                     /* a workspace is a bounded image. Set by volume_prepare() */
     char disk_detail[200];           /* why not, for a person; "" if they are. Set there too */

@@ -29,6 +29,18 @@ copy(char *to, size_t room, const char *from, const char *more, const char *what
     return 0;
 }
 
+/* Two keepers of one machine, such as a test's beside the real one, do not know of one another's
+ * uids: each begins where its state's folder says, so that they hardly ever meet. */
+static int
+first_slot_of(const char *state_dir)
+{
+    uint32_t hash = 2166136261U; /* FNV-1a */
+
+    for (const char *p = state_dir; *p != '\0'; p++)
+        hash = (hash ^ (unsigned char)*p) * 16777619U;
+    return (int)(hash % SLOTS_MAX);
+}
+
 /* A user by its name, "" is ourselves. */
 static int
 find_user(const char *name, const char *setting, uid_t *ret_uid, gid_t *ret_gid, struct err *err)
@@ -87,6 +99,7 @@ keeper_options_of(const struct settings *s, const char *library, struct keeper_o
         check_peer("SANDBOX_GATEWAY_USER", o.gateway_uid, err) < 0 ||
         check_peer("SANDBOX_USER", o.worker_uid, err) < 0)
         return -1;
+    o.first_slot = first_slot_of(o.state_dir);
     *ret = o;
     return 0;
 }

@@ -25,8 +25,8 @@ slot_take(const struct keeper_options *o, int *ret_slot, struct err *err)
 
     if (fd < 0)
         return -1;
-    for (int slot = 1; slot <= SLOTS_MAX; slot++) {
-        int r = lock_try_exclusive(fd, slot);
+    for (int i = 0; i < SLOTS_MAX; i++) {
+        int slot = (o->first_slot + i) % SLOTS_MAX + 1, r = lock_try_exclusive(fd, slot);
 
         if (r < 0)
             return err_sys(err, ERR_UNAVAILABLE, errno, "cannot lock a uid's slot");

@@ -82,6 +82,7 @@ options_of(const char *text, struct err *err)
         assert_string_equal(out.run_dir, "/run/husk-keeper");
         assert_int_equal(out.limits.cpu_milli, 1500);
         assert_int_equal(out.egress, EGRESS_PUBLIC);
+        assert_true(out.first_slot > 0 && out.first_slot < SLOTS_MAX);
         assert_int_equal(out.gateway_uid, getuid());
         assert_int_equal(out.worker_uid, getuid());
     }
