@@ -8,7 +8,7 @@ import time
 import pytest
 
 # in a sandbox a file may be as large as the disk, which need not all be there
-SETTINGS = {"SANDBOX_MAX_FILE_BYTES": 3 << 30, "SANDBOX_DISK": 4 << 30, "SANDBOX_DISK_SPARSE": True}
+SETTINGS = {"SANDBOX_MAX_FILE_BYTES": 3 << 30, "SANDBOX_DISK": 4 << 30, "SANDBOX_DISK_SPARSE": "true"}
 
 
 def url(session, path=""):
