@@ -93,7 +93,8 @@ class FakeDaytona:
         return self.seen()["counts"].get(kind, 0)
 
     def sandboxes(self, *states):
-        return [s for s in self.seen()["sandboxes"] if not states or s["state"] in states]
+        """Those in one of the states; without any, those that are not destroyed (one put into that state is still shown)."""
+        return [s for s in self.seen()["sandboxes"] if (s["state"] in states if states else s["state"] != "destroyed")]
 
 
 class DaytonaStack(Stack):
