@@ -11,7 +11,8 @@ from datetime import datetime, timezone
 
 from traitlets.config import Config
 
-KERNELS = "docsgpt-python"
+# Nodes that share a gateway each have a name of their own, by which they know their kernels.
+KERNELS = os.environ.get("HUSK_KERNEL_NAMES", "").split() or ["docsgpt-python"]
 RUNTIME_MAX = 57        # a socket's path ends at 107 bytes, "/kernel-<uuid>-ipc-N" takes the rest
 SHUTDOWN_SECONDS = 2.0  # from the shutdown request to SIGTERM and SIGKILL
 REMOVE_SECONDS = 2
@@ -81,24 +82,31 @@ def sandboxed(launch, keeper, runtime, state):
     for name in os.listdir(runtime):
         if name.startswith("kernel-"):
             os.unlink(os.path.join(runtime, name))
-    path = os.path.join(state, "sandboxed")
-    spec = os.path.join(path, "kernels", KERNELS)
-    os.makedirs(spec, exist_ok=True)
-    with open(os.path.join(spec, "kernel.json"), "w") as f:
-        json.dump({
-            "argv": [launch, "--keeper", keeper, "-f", "{connection_file}"], "display_name": "Husk Python",
-            "language": "python", "interrupt_mode": "signal", "metadata": {"debugger": False},
-        }, f, indent=2)
+    write_specs(state, [launch, "--keeper", keeper, "-f", "{connection_file}"])
+
+
+def write_specs(state, argv):
+    """A kernelspec for each name, all alike, and no other to be found."""
+    path = os.path.join(state, "specs")
+    shutil.rmtree(path, ignore_errors=True)
+    for name in KERNELS:
+        spec = os.path.join(path, "kernels", name)
+        os.makedirs(spec)
+        with open(os.path.join(spec, "kernel.json"), "w") as f:
+            json.dump({
+                "argv": argv, "display_name": "Husk Python", "language": "python", "interrupt_mode": "signal",
+                "metadata": {"debugger": False},
+            }, f, indent=2)
     os.environ["JUPYTER_PATH"] = path
 
 
 def common(c, runtime):
-    c.KernelSpecManager.allowed_kernelspecs = {KERNELS}
+    c.KernelSpecManager.allowed_kernelspecs = set(KERNELS)
     c.KernelSpecManager.ensure_native_kernel = False
     c.KernelManager.shutdown_wait_time = SHUTDOWN_SECONDS
     c.KernelManager.transport = "ipc" if len(os.fsencode(runtime)) <= RUNTIME_MAX else "tcp"
     c.MappingKernelManager.cull_idle_timeout = 0
-    c.MappingKernelManager.default_kernel_name = KERNELS
+    c.MappingKernelManager.default_kernel_name = KERNELS[0]
     # Output beyond a rate is dropped silently by default; the name of the setting moved.
     c.ZMQChannelsWebsocketConnection.limit_rate = False
     return c
@@ -184,6 +192,9 @@ def main():
     keeper = os.environ.pop("HUSK_KEEPER_DIR", "") or "/run/husk-keeper"
     if launch:
         sandboxed(launch, keeper, runtime, os.path.dirname(root))
+    elif len(KERNELS) > 1:
+        script = os.path.join(os.environ["JUPYTER_PATH"], "kernels", "docsgpt-python", "kernel-launch.py")
+        write_specs(os.path.dirname(root), ["/usr/bin/python3", "-I", "-S", script, "-f", "{connection_file}"])
     trash = os.environ.get("HUSK_TRASH", "")
     if trash and not launch:
         threading.Thread(target=remove_for_ever, args=(trash, os.path.join(runtime, "seen")), daemon=True).start()

@@ -87,6 +87,8 @@ class Stack:
         os.chmod(self.dir, 0o711)
         self.state, self.run = self.path("s"), self.path("r")
         self.tls = None  # an ssl.SSLContext where nginx speaks TLS
+        self.gateway_of = None  # another stack whose gateway this one uses
+        self.kernel_names = ""  # kernelspecs the gateway offers, if not the usual one
         self.web_files = {}  # what lies beside nginx's configuration, by name
         self.token = "gw-" + os.urandom(12).hex()
         self.gateway_port = free_port()
@@ -201,6 +203,7 @@ class Stack:
         }
         if self.sandboxed:
             env.update(HUSK_LAUNCH=self.path("bin", "husk-launch"), HUSK_KEEPER_DIR=self.path("kp"))
+        env["HUSK_KERNEL_NAMES"] = self.kernel_names
         env.update(gateway_choice())
         self._spawn("gateway", [self.path("sandbox", "gateway-launch.sh")], "husk-kernel", env)
         wait_until(self.gateway_answers, 60, "the gateway")
@@ -302,7 +305,8 @@ class Stack:
         self.prepare()
         if self.sandboxed:
             self.start_keeper()
-        self.start_gateway()
+        if self.gateway_of is None:
+            self.start_gateway()
         self.ctl("db", "migrate")
         self.start_master()
         self.start_nginx()
