@@ -20,7 +20,15 @@ def built(overlay):
     return text, [d for d in yaml.safe_load_all(text) if d]
 
 
+def kernel_pod():
+    """What Enterprise Gateway makes of its template, for checking."""
+    with open(os.path.join(K8S, "overlays", "enterprise-gateway", "kernels", "kernel-pod.yaml.j2")) as f:
+        return yaml.safe_load(re.sub(r"\{\{ (\w+) \}\}", lambda m: m[1].replace("_", "-"), f.read()))
+
+
 def pods(documents):
+    if any(d["metadata"]["name"] == "enterprise-gateway" for d in documents):
+        yield "kernel", kernel_pod()
     for d in documents:
         if d["kind"] in ("Deployment", "StatefulSet", "DaemonSet", "Job"):
             yield d["metadata"]["name"], d["spec"]["template"]
@@ -54,7 +62,7 @@ def test_pods_are_of_the_restricted_profile():
                 assert context["capabilities"]["drop"] == ["ALL"] and not context["capabilities"].get("add"), here
                 assert context["readOnlyRootFilesystem"] is True, here
                 assert {"cpu", "memory"} <= set(container["resources"]["limits"]), here
-            for container in spec["containers"]:
+            for container in spec["containers"] if name != "kernel" else []:
                 assert {"livenessProbe", "readinessProbe"} <= set(container), f"{where}/{container['name']}"
 
 
@@ -115,6 +123,24 @@ def test_public_egress_leaves_out_every_private_range():
     dns = [rule for rule in rules if {"protocol": "UDP", "port": 53} in rule["ports"]]
     assert dns and any("namespaceSelector" in to for to in dns[0]["to"])
     assert any(to.get("ipBlock", {}).get("cidr", "").startswith("169.254.") for to in dns[0]["to"])
+
+
+def test_the_front_is_the_one_that_is_tested():
+    """nginx/examples has what tests/integration/test_scale.py runs; the overlay's copies differ in two places."""
+    overlay, examples = os.path.join(K8S, "overlays", "enterprise-gateway"), os.path.join(SOURCE, "nginx", "examples")
+    with open(os.path.join(examples, "husk-shard.conf")) as f:
+        expected = f.read().replace("pid shard.pid", "pid /run/husk/shard.pid")
+    expected = expected.replace("auth_basic_user_file husk-users", "auth_basic_user_file /etc/husk/husk-users")
+    assert open(os.path.join(overlay, "husk-shard.conf")).read() == expected
+    assert open(os.path.join(overlay, "husk-auth.conf")).read() == open(os.path.join(examples, "husk-auth-shard.conf")).read()
+
+
+def test_nodes_have_kernel_names_that_the_gateway_offers():
+    text, documents = built(os.path.join("overlays", "enterprise-gateway"))
+    nodes = next(d for d in documents if d["kind"] == "StatefulSet")["spec"]["replicas"]
+    for i in range(nodes):
+        assert f'"docsgpt-python-{i}"' in text and f"husk-{i}.husk:8080" in text
+    assert f"docsgpt-python-{nodes}" not in text
 
 
 def test_gvisor_is_switched_on_by_its_overlay():
