@@ -189,10 +189,12 @@ def test_what_a_new_node_moves():
             seen.append({name: int(call(front, "GET", f"/v1/sessions/{name}").body) for name in names})
             front.stop()
         for n, homes in zip((3, 4), seen):
+            print(n, "nodes:", sorted(list(homes.values()).count(port) for port in ports[:n]))
             for port in ports[:n]:
                 share = list(homes.values()).count(port) / len(names)
                 assert 0.5 / n < share < 2 / n, (n, share)
         moved = [name for name in names if seen[0][name] != seen[1][name]]
+        print(len(moved), "names moved")
         assert 0.5 / 4 < len(moved) / len(names) < 2 / 4, len(moved)
         # those that moved went to the new node and nowhere else
         assert {seen[1][name] for name in moved} == {ports[3]}
