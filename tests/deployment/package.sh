@@ -76,5 +76,9 @@ dpkg -P husk
 for path in /etc/husk /var/lib/husk /var/lib/husk-gateway /lib/systemd/system/husk.service /usr/lib/sysusers.d/husk.conf; do
     if [ -e $path ]; then fail "$path is left after the purge"; fi
 done
-[ -z "$(losetup -l -n 2>/dev/null | grep husk || true)" ] || fail "loop devices are left"
+end=$((SECONDS + 10))
+while losetup -l -n -O BACK-FILE | grep -q '^/var/lib/husk/'; do
+    [ $SECONDS -lt $end ] || fail "loop devices are left: $(losetup -l)"
+    sleep 0.2
+done
 say done
