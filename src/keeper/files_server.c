@@ -90,10 +90,22 @@ answer_bind(struct question *x, struct err *err)
 static int
 answer_status(struct question *x, struct err *err)
 {
+    const struct keeper_options *o = &x->k->o;
+    struct err gone = ERR_INIT;
+    bool dead = false;
+
     if (ask_monitor(x, WIRE_HELLO, 0, -1, err) == 0)
         return 0;
-    if (err->code != ERR_NOT_FOUND || ended_read(&x->k->o, x->q->kernel, &x->reply.counters) != 1)
+    if (err->code != ERR_NOT_FOUND)
         return -1;
+    /* A killed monitor leaves its socket, until the sweep has written the mark: looked at first, as
+     * the mark is there before the socket goes. */
+    _cleanup_close_ int fd = sandbox_connect(o, x->q->kernel, deadline_in(0), &dead, &gone);
+    if (ended_read(o, x->q->kernel, &x->reply.counters) != 1) {
+        if (!dead)
+            return -1;
+        x->reply.counters = (struct wire_counters){-1, -1, -1, -1, -1, -1};
+    }
     x->reply.flag = 1;
     return 0;
 }
