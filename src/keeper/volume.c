@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -398,24 +397,6 @@ volume_usage(const struct keeper_options *o, uint64_t id, struct err *err)
     if (lock < 0)
         return -1;
     return image_there(o, id) ? image_usage(o, id, err) : folder_usage(o, id, err);
-}
-
-void
-volume_free_space(const struct keeper_options *o, uint64_t id, int64_t *ret_bytes,
-                  int64_t *ret_inodes)
-{
-    _cleanup_close_ int lock = take_work(o, id, NULL);
-    _cleanup_close_ int root = -1;
-    struct statfs fs;
-
-    *ret_bytes = *ret_inodes = -1;
-    if (lock < 0 || !o->images || !image_there(o, id))
-        return;
-    root = image_root(o, id, NULL);
-    if (root < 0 || fstatfs(root, &fs) < 0)
-        return;
-    *ret_bytes = (int64_t)fs.f_bavail * (int64_t)fs.f_bsize;
-    *ret_inodes = (int64_t)fs.f_ffree;
 }
 
 static void

@@ -44,8 +44,5 @@ void volume_return(const struct keeper_options *o, uint64_t id);
 int volume_remove(const struct keeper_options *o, uint64_t id, struct err *err);
 /* Bytes on the host's disk, or -1; ERR_NOT_FOUND. */
 int64_t volume_usage(const struct keeper_options *o, uint64_t id, struct err *err);
-/* Free bytes and inodes of its own file system; -1 where it has none. */
-void volume_free_space(const struct keeper_options *o, uint64_t id, int64_t *ret_bytes,
-                       int64_t *ret_inodes);
 
 #endif
