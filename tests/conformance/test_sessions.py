@@ -35,7 +35,7 @@ def test_owners_never_meet(stack, client, fresh):
     other.open(fresh)
     assert other.run(fresh, "secret")["error_name"] == "NameError"
     assert other.get(f"/v1/sessions/{fresh}/files/secret").code == "file_not_found"
-    assert other.delete(f"/v1/sessions/{fresh}").status == 204
+    assert other.delete(f"/v1/sessions/{fresh}").status in (202, 204)
     assert client.run(fresh, "print(secret)")["stdout"] == "1\n"
 
 

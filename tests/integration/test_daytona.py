@@ -57,7 +57,7 @@ def test_parallel_opens_create_one(stack, client, daytona):
     assert {a.status for a in opened} <= {200, 201} and len({a.json()["generation"] for a in opened}) == 1, opened
     assert daytona.count("create") == 1
     (sandbox,) = daytona.sandboxes()
-    (row,) = stack.sql("SELECT sid FROM sessions WHERE name = 'p'")
+    (row,) = stack.sql("SELECT workspace_id FROM sessions WHERE name = 'p'")
     assert sandbox["labels"]["docsgpt_session_id"] == format(row[0], "016x") and sandbox["labels"]["husk_deployment"]
     assert sandbox["labels"]["code-toolbox-language"] == "python"
     assert sandbox["autoDeleteInterval"] > 0 and sandbox["autoStopInterval"] > 0

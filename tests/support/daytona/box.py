@@ -54,6 +54,12 @@ def _die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
 
 
+async def ended(process):
+    """Waits for a killed process. asyncio waits for its pipes too, and does not see the end of one it reads no more."""
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(process.wait(), 1)
+
+
 def stamp(when=None):
     """RFC 3339 with milliseconds."""
     return datetime.datetime.fromtimestamp(when or time.time(), datetime.timezone.utc).isoformat(timespec="milliseconds") \
@@ -188,7 +194,7 @@ class Box:
             self.signal(process, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+        await ended(process)
         self.processes.discard(process)
 
     async def run(self, argv, cwd, envs, timeout, stdin=b"", charts=False):
@@ -268,7 +274,7 @@ class Box:
             self.init.stdin.close()
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.init_pid, signal.SIGKILL)
-            await self.init.wait()
+            await ended(self.init)
             self.init = self.init_pid = None
         for process in list(self.processes):
             await self.end(process)
