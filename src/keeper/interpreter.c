@@ -119,6 +119,9 @@ fill_environment(struct environment *e, const struct box_spec *s)
         return;
     put(e, "HUSK_WORKSPACE=%s/workspace", home);
     put(e, "TMPDIR=%s/tmp", home);
+    /* the container's files know neither the uid nor that pip cannot break anything here */
+    put(e, "LOGNAME=session");
+    put(e, "PIP_BREAK_SYSTEM_PACKAGES=1");
 }
 
 static int

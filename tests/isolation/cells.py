@@ -139,7 +139,8 @@ for p in V["pids"]:
 """, NONE),
     Cell("husk_api", "the service's own API without a key", """
 attempt("socket", connect_unix, V["http"])
-""", {"none": "nginx's socket can be reached like any client's; a key is needed"}),
+""", {"none": "socket files that are open to all can be connected to; the service asks for a key",
+     "container": "socket files that are open to all can be connected to; the service asks for a key"}),
     Cell("host_loopback", "ports of the host", """
 for h in ("127.0.0.1", V["public_host"], V["lan_host"], "::1", "::ffff:127.0.0.1", "0.0.0.0", "localhost", "2130706433"):
     attempt(h, connect, h if h != "2130706433" else "127.1", 9080); attempt(h + " udp", ask, h if h != "2130706433" else "127.1", 9080)
@@ -162,13 +163,14 @@ for line in open("/etc/resolv.conf"):
 attempt("known", ask, V["resolver"], 53)
 """, {"none": "the host's network"}),
     Cell("listening", "ports that others can connect to", """
-s = socket.socket(); s.bind(("0.0.0.0", V["listen_port"])); s.listen()
+try: s = socket.socket(); s.bind(("0.0.0.0", V["listen_port"])); s.listen()
+except OSError as e: say(e)
 """, {"none": "the host's network"}, check="listener"),
     # the machine
     Cell("write_outside", "writing outside workspace, home and temporary folders", """
-for p in ("/usr/lib/python3/dist-packages/evil.py", "/usr/local/bin/evil", "/etc/evil", "/evil", "/var/lib/evil", "/root/evil", "/home/evil", "/run/evil", "/var/tmp/evil", "/opt/evil", "/sys/kernel/evil", "/dev/evil", "/proc/self/loginuid", V["state"] + "/evil", V["runtime"] + "/evil", V["run"] + "/evil"):
+for p in ("/usr/lib/python3/dist-packages/evil.py", "/usr/local/bin/evil", "/etc/evil", "/evil", "/var/lib/evil", "/root/evil", "/home/evil", "/run/evil", "/opt/evil", "/sys/kernel/evil", "/dev/evil", "/proc/self/loginuid", V["state"] + "/evil", V["runtime"] + "/evil", V["run"] + "/evil"):
     attempt(p, write, p)
-""", {"none": ONE_USER + "; /var/tmp and the gateway's folders are open to it"}),
+""", {"none": ONE_USER + ": the gateway's folders are open to it"}),
     Cell("proc_sys", "the machine's settings", """
 for p in ("kernel/core_pattern", "kernel/hostname", "kernel/modprobe", "kernel/randomize_va_space", "kernel/sysrq", "vm/drop_caches", "vm/overcommit_memory", "fs/file-max", "net/ipv4/ip_forward", "net/ipv4/conf/all/rp_filter"):
     attempt(p, write, "/proc/sys/" + p, b"0")
@@ -213,7 +215,7 @@ say(out)
 status = dict(l.split(":", 1) for l in open("/proc/self/status"))
 if "uid=0" in out or status["NoNewPrivs"].strip() != "1" or any(int(status[c], 16) for c in ("CapEff", "CapPrm", "CapAmb", "CapInh")): say("PWN rights can be gained")
 shutil.copy("/bin/sh", "sh"); os.chmod("sh", 0o6755)
-""", {}, check="setuid_file"),
+""", {"none": "setuid programs of the machine can be run"}, check="setuid_file"),
     Cell("set_ids", "another uid, gid or group", """
 attempt("setuid", os.setuid, 0); attempt("setresuid", os.setresuid, 0, 0, 0); attempt("setgid", os.setgid, 0); attempt("setgroups", os.setgroups, [0])
 attempt("neighbour's uid", lambda: os.setuid(V["sib_uid"]) if V["sib_uid"] != os.getuid() else 1 / 0)

@@ -32,7 +32,7 @@ with open(os.path.join(HERE, "prelude.py")) as f:
 
 class Attack:
     def __init__(self):
-        assert os.listdir("/tmp") in ([], ["etc"]) and os.getpid() < 1000, "not in a box of our own"
+        assert os.environ.get("HUSK_BOX") == os.readlink("/proc/self/ns/pid"), "not in a box of our own"
         self.world = worlds.World()
         settings = {"SANDBOX_EGRESS": EGRESS, **LIMITS}
         if EGRESS == "public":
