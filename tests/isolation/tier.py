@@ -267,7 +267,7 @@ print(port)""")
     def work_all(self, wanted):
         name = self.open()
         for what, code in ordinary.WORK.items():
-            if wanted and what not in wanted:
+            if wanted and "ordinary: " + what not in wanted:
                 continue
             result = self.run(name, code, 60)
             ok = result["status"] == "ok"
@@ -276,12 +276,10 @@ print(port)""")
                 "seen": "" if ok else json.dumps([result["reason"], result["error_name"], result["error_value"], result["stderr"][-300:], result["stdout"][-300:]])}
         self.client.delete(f"/v1/sessions/{name}")
 
-    def reach_all(self):
+    def reach_all(self, wanted):
         """Egress public: the same boundary cells about the network, but for the internet, which has to be reached."""
-        self.hostname = socket.gethostname()
-        self.surroundings()
         network = ("host_loopback", "metadata", "private_networks", "gateway_api", "listening", "sibling_sockets", "husk_api", "fastcgi_sockets")
-        self.attack_all(network)
+        self.attack_all([n for n in network if not wanted or n in wanted])
         for label, code in (("tcp", 'connect(V["public"], 80)'), ("udp", 'ask(V["public"], 80)'), ("resolver", 'ask(V["resolver"], 53)')):
             result = self.run(self.attacker, f"V = {self.v!r}\n{PRELUDE}\nfor i in range(5):\n try: print({code}); break\n except OSError as e: print(e)", 30)
             ok = worlds.ANSWER.decode() in result["stdout"]
@@ -299,7 +297,7 @@ def main():
         attack.results["start"] = {"verdict": "works", "seen": "", "seconds": round(time.monotonic() - began, 2)}
         wanted = sys.argv[4:]
         if EGRESS == "public":
-            attack.reach_all()
+            attack.reach_all(wanted)
         else:
             attack.work_all(wanted)
             attack.attack_all(wanted)

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/fd.h"
 #include "keeper/deny.h"
 
 static socklen_t
@@ -174,22 +176,41 @@ every_row_is_well_formed(void **state)
     }
 }
 
-/* The table of the manual, which docs/isolation.md must hold. */
+#define BEGIN "<!-- denied: begin -->\n"
+#define END "<!-- denied: end -->\n"
+#define DOC_MAX (256 * 1024)
+
+/* The table of the manual, with its marks. */
 static void
-print_table(void)
+write_table(struct buf *out)
 {
     size_t n;
     const struct deny_row *rows = deny_rows(&n);
 
-    printf("| addresses | what they are | by |\n|---|---|---|\n");
+    (void)buf_puts(out, BEGIN "| addresses | what they are | by |\n|---|---|---|\n");
     for (size_t i = 0; i < n; i++) {
         char text[DENY_TEXT_MAX];
 
         deny_text(&rows[i], text);
-        printf("| %s | %s%s | %s |\n", text, rows[i].what,
-               rows[i].verdict == DENY_AS_V4 ? ": judged as the IPv4 address in it" : "",
-               rows[i].source);
+        (void)buf_printf(out, "| %s | %s%s | %s |\n", text, rows[i].what,
+                         rows[i].verdict == DENY_AS_V4 ? ": judged as the IPv4 address in it" : "",
+                         rows[i].source);
     }
+    (void)buf_puts(out, END);
+}
+
+static void
+the_manual_has_the_table(void **state)
+{
+    _cleanup_buf_ struct buf want = BUF_INIT(DOC_MAX), page = BUF_INIT(DOC_MAX);
+    struct err err = ERR_INIT;
+
+    (void)state;
+    write_table(&want);
+    if (fd_read_file(TOP_SRCDIR "/docs/isolation.md", &page, &err) < 0)
+        fail_msg("%s", err.msg);
+    if (!strstr(buf_str(&page), buf_str(&want)))
+        fail_msg("docs/isolation.md has another table of addresses: test_deny --print");
 }
 
 int
@@ -201,10 +222,14 @@ main(int argc, char **argv)
         cmocka_unit_test(what_is_no_whole_address_is_denied),
         cmocka_unit_test(mail_is_denied_everywhere),
         cmocka_unit_test(every_row_is_well_formed),
+        cmocka_unit_test(the_manual_has_the_table),
     };
 
-    if (argc > 1 && strcmp(argv[1], "--table") == 0) {
-        print_table();
+    if (argc > 1 && strcmp(argv[1], "--print") == 0) {
+        _cleanup_buf_ struct buf table = BUF_INIT(DOC_MAX);
+
+        write_table(&table);
+        (void)fputs(buf_str(&table), stdout);
         return 0;
     }
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
