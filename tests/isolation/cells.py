@@ -63,7 +63,7 @@ for p in foreign():
 """, NONE, check="sibling_lives"),
     Cell("sibling_zmq", "a neighbour's kernel sockets", """
 for p in V["zmq"]:
-    attempt(str(p)[-40:], *((connect, "127.0.0.1", p) if isinstance(p, int) else (connect_unix, p)))
+    attempt(str(p)[-40:], *((knock, "127.0.0.1", p) if isinstance(p, int) else (connect_unix, p)))
 """, NONE),
     Cell("connection_files", "neighbours' connection files with their keys", """
 for f in glob.glob(V["runtime"] + "/**/*.json", recursive=True) + V["connection_files"]: attempt(f[-50:], read, f)
@@ -80,11 +80,14 @@ for key in (V["shm_host"], V["shm_sib"]):
     say(*(("PWN segment", i) if i >= 0 else ("no segment", errno.errorcode[ctypes.get_errno()])))
 seen = len(open("/proc/sysvipc/shm").read().splitlines()) - 1
 say("PWN" if seen else "", seen, "segments listed")
-""", {**NONE, "container": NO_NAMESPACES + ": segments that their owner leaves open to all are open, and listed"}),
+""", {**NONE, "container": NO_NAMESPACES + ": System V objects are listed in `/proc`, and cannot be opened"}),
     Cell("posix_ipc", "message queues and named shared memory of neighbours", """
 call("mq_open", 240, b"decoy", 0, 0, 0)
 from multiprocessing import shared_memory
-attempt("shm", lambda: bytes(shared_memory.SharedMemory(name="decoy-" + V["nonce"]).buf[:6]))
+def look():
+    m = shared_memory.SharedMemory(name="decoy-" + V["nonce"])
+    return bytes(m.buf[:6])
+attempt("shm", look)
 """, NONE),
     Cell("own_uid", "a uid that no other session has", """
 if os.getuid() == V["sib_uid"]: say("PWN the neighbour has uid", V["sib_uid"], "too")
@@ -103,7 +106,7 @@ if any("TOKEN" in k or "SECRET" in k or k.startswith(("SANDBOX_", "HUSK_GATEWAY"
     Cell("process_list", "other sessions' and the service's processes", """
 seen = foreign()
 if seen: say("PWN", len(seen), "processes seen")
-""", {**NONE, "container": NO_NAMESPACES + ": names and arguments of processes can be listed, not more"}),
+""", {**NONE, "container": NO_NAMESPACES + ": names and arguments of processes can be read in `/proc`, not more"}),
     Cell("database", "the service's database", """
 for f in [V["db"], V["db"] + "-wal", *(f"/proc/{p}/root{V['db']}" for p in V["pids"])]: attempt(f[-30:], read, f)
 attempt("write", lambda: open(V["db"], "r+b"))
@@ -119,18 +122,18 @@ for f in ("exec", "api", "bulk", "ctl"): attempt(f, connect_unix, f"{V['run']}/{
 for f in ("launch.sock", "files.sock"): attempt(f, packet_unix, f"{V['keeper']}/{f}")
 for f in glob.glob(V["keeper"] + "/m/*") + [f"{V['keeper']}/m/{k}" for k in V["kernels"]]: attempt(f[-45:], packet_unix, f)
 attempt("ended", os.listdir, V["keeper"] + "/ended")
-""", {"none": "there is no keeper"}),
+"""),
     Cell("service_logs", "the service's files and logs", """
 for f in V["logs"]: attempt(f[-40:], read, f)
 attempt("list", os.listdir, V["state"]); attempt("blobs", os.listdir, V["state"] + "/artifacts")
 attempt("keeper's", os.listdir, V["keeper_state"])
-""", {"none": ONE_USER + "; its log and state are its own"}),
+"""),
     Cell("gateway_api", "the gateway's API with and without its token", """
 import urllib.request
 def api(token):
     r = urllib.request.Request(f"http://127.0.0.1:{V['gateway_port']}/api/kernels", headers={"Authorization": "token " + token} if token else {})
     return urllib.request.urlopen(r, timeout=2).read()
-attempt("connect", connect, "127.0.0.1", V["gateway_port"])
+attempt("connect", knock, "127.0.0.1", V["gateway_port"])
 attempt("no token", api, ""); attempt("empty token", api, "x")
 for p in V["pids"]:
     try: env = dict(e.split(b"=", 1) for e in read(f"/proc/{p}/environ", 1 << 16).split(b"\\0") if b"=" in e)
@@ -205,7 +208,7 @@ attempt("init's root", os.listdir, "/proc/1/root/root")
     Cell("devices", "devices", """
 for d in ("/dev/vda", "/dev/sda", "/dev/loop0", "/dev/kvm", "/dev/fuse", "/dev/loop-control", "/dev/kmsg", "/dev/mem", "/dev/port", "/dev/net/tun", "/dev/tty1", "/dev/console", "/dev/rtc0", "/dev/vsock", "/dev/userfaultfd", "/dev/cpu/0/msr"):
     attempt(d, lambda: os.open(d, os.O_RDWR | os.O_NONBLOCK))
-""", {"none": "what the machine leaves open to every user"}),
+"""),
     Cell("mknod", "making device files", """
 attempt("block", os.mknod, "blk", 0o60666, os.makedev(7, 0)); attempt("char", os.mknod, "/tmp/chr", 0o20666, os.makedev(1, 1))
 """),
@@ -270,7 +273,7 @@ attempt("kmsg", read, "/proc/kmsg"); attempt("kcore", read, "/proc/kcore"); atte
 """, {"none": "no filter: what the machine leaves open to every user"}),
     Cell("foreign_abi", "calls by other numbers (x32, 32 bit) and calls newer than the filter", """
 call("x32 getpid", 0x40000000 + 39); call("unknown", 500); call("newest", 511)
-""", {"none": "no filter"} ),
+"""),
     Cell("socket_families", "rarely used protocols, above all AF_VSOCK", """
 for family in range(3, 50):
     if family in (socket.AF_INET6, socket.AF_NETLINK): continue
@@ -306,7 +309,7 @@ import resource
 for name in ("NOFILE", "NPROC", "CORE", "MEMLOCK", "FSIZE", "DATA", "AS", "STACK", "RTPRIO", "NICE", "MSGQUEUE", "SIGPENDING"):
     r = getattr(resource, "RLIMIT_" + name); soft, hard = resource.getrlimit(r)
     if hard != resource.RLIM_INFINITY: attempt(name, resource.setrlimit, r, (hard + 1, hard + 1))
-if resource.getrlimit(resource.RLIMIT_CORE)[1] != 0: say("PWN core files may be written")
+if resource.getrlimit(resource.RLIMIT_CORE)[1] > 1: say("PWN core files may be written")
 """, {}),
     Cell("core_dump", "leaving a core file", """
 pid = os.fork()
@@ -333,7 +336,7 @@ open("sitecustomize.py", "w").write("import os; os.environ['EVIL']='1'\\n")
 for d in ("/tmp", "/dev/shm", "/var/tmp", os.environ.get("TMPDIR", "/tmp")):
     try: open(d + "/left-" + V["nonce"], "w").write("left")
     except OSError: pass
-""", {"none": "/tmp and /dev/shm are the machine's", "container": "files in /dev/shm stay until the container ends, readable by a session that gets the same uid"}, check="leftovers"),
+""", {"none": "/tmp and /dev/shm are the machine's"}, check="leftovers"),
     Cell("daemon", "a process that outlives its session", """
 if os.fork() == 0:
     os.setsid()
@@ -342,7 +345,7 @@ if os.fork() == 0:
         except (OSError, ValueError): pass
     if os.fork() == 0: os.execv("/bin/sleep", ["sleep-" + V["nonce"], "987"])
     os._exit(0)
-""", {"none": "a process that leaves its session is not found again"}, check="daemon_gone"),
+""", check="daemon_gone"),
     # exhaustion
     Cell("file_descriptors", "all descriptors", """
 held = []; why = 0
@@ -411,7 +414,7 @@ for d in {os.environ.get("TMPDIR", "/tmp"), "/dev/shm"}:
     finally:
         try: os.unlink(d + "/filler")
         except OSError: pass
-""", {"container": "no quota: files count on the container's disk and memory"}, check="sibling_works", exhausts=True, may_die=True),
+""", check="sibling_works", exhausts=True, may_die=True),
     Cell("disk_filler", "filling the disk", """
 n = 0
 try:
@@ -464,5 +467,5 @@ for i in range(6):
 codes = [os.waitpid(p, 0)[1] for p in k]
 full = sum(1 for c in codes if os.WIFEXITED(c) and os.WEXITSTATUS(c) == 7)
 say("PWN" if full == 6 else "", full, "of 6 kept 300 MiB")
-""", {"rootless": "limits are per process where no control group is delegated", "container": "limits are per process (RLIMITs)"}, check="sibling_works", exhausts=True, may_die=True),
+""", {"rootless": "limits are per process where no control group is delegated"}, check="sibling_works", exhausts=True, may_die=True),
 ]

@@ -47,6 +47,11 @@ def connect(host, port, family=None, seconds=1.0):
         return s.recv(64)
 
 
+def knock(host, port):
+    socket.create_connection((host, port), 1).close()
+    return port
+
+
 def ask(host, port, seconds=0.5):
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.settimeout(seconds)
