@@ -102,7 +102,7 @@ for p in pids():
             say("PWN", what, "of", p)
 say("own", sorted(os.environ))
 if any("TOKEN" in k or "SECRET" in k or k.startswith(("SANDBOX_", "HUSK_GATEWAY")) for k in os.environ): say("PWN own environment")
-""", NONE),
+"""),
     Cell("process_list", "other sessions' and the service's processes", """
 seen = foreign()
 if seen: say("PWN", len(seen), "processes seen")
@@ -298,7 +298,7 @@ import fcntl, pty
 m, s = pty.openpty()
 for name, request in (("TIOCSTI", 0x5412), ("TIOCLINUX", 0x541C), ("TIOCSETD", 0x5423)):
     attempt(name, fcntl.ioctl, s, request, b"\\x02\\0\\0\\0"); attempt(name + " high", lambda: _libc.syscall(16, s, ctypes.c_long((1 << 32) | request), b"x") and 1 / 0)
-""", {"none": "no filter"}),
+"""),
     Cell("scheduling", "going ahead of others", """
 attempt("nice", os.nice, -5); attempt("realtime", os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(10)); call("ioprio", 251, 1, 0, 1 << 13); call("deadline", 314, 0, struct.pack("IIQiIQQQ", 48, 6, 0, 0, 0, 10**7, 10**8, 10**8), 0)
 for p in V["sib_pids"]: attempt("neighbour", os.setpriority, os.PRIO_PROCESS, p, 19)
