@@ -130,7 +130,8 @@ static const struct problem table[] = {
     {"gateway_unavailable", 503, "Gateway unavailable",
      "The kernel gateway cannot be reached. Nothing ran; try again later."},
     {"isolation_unavailable", 503, "Isolation unavailable",
-     "Sessions cannot be kept apart as the settings demand, so that none is opened; the detail says "
+     "Sessions cannot be kept apart as the settings demand, so that none is opened; the detail "
+     "says "
      "what is missing."},
     {"keeper_unavailable", 503, "Keeper unavailable",
      "The program that keeps sandboxes and their files cannot be reached. Nothing ran; try again "

@@ -81,4 +81,4 @@ while losetup -l -n -O BACK-FILE | grep -q '^/var/lib/husk/'; do
     [ $SECONDS -lt $end ] || fail "loop devices are left: $(losetup -l)"
     sleep 0.2
 done
-say done
+say "done"
