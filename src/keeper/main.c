@@ -149,11 +149,13 @@ get_ready(struct keeper *k, const struct tier_probe *probe)
         k->ready = false;
         (void)snprintf(k->detail, sizeof(k->detail), "%.190s", err.msg);
     }
+    if (k->ready && k->o.tier == TIER_HOST && !k->o.images)
+        (void)snprintf(k->detail, sizeof(k->detail), "workspaces are not bounded: %.160s",
+                       k->o.disk_detail);
     if (k->ready)
-        log_info("isolation: %s, egress %s, workspaces %s%s%s%s%s", tier_name(k->o.tier),
+        log_info("isolation: %s, egress %s, workspaces %s%s%s", tier_name(k->o.tier),
                  egress_name(k->o.egress), k->o.images ? "bounded" : "not bounded",
-                 k->o.disk_detail[0] ? ": " : "", k->o.disk_detail, k->detail[0] ? "; " : "",
-                 k->detail);
+                 k->detail[0] ? "; " : "", k->detail);
     else
         log_error("no kernel will be started: %s", k->detail);
 }
