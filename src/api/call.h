@@ -93,6 +93,13 @@ bool cors_preflight(struct api_call *c, const char *allow);
  * empty. */
 int api_read_json(struct api_call *c, size_t max, struct buf *ret, struct err *err);
 
+/* --- exec.c --- */
+
+/* A run of the service's own: as manager_exec_once, with the request's ids, ended when the caller
+ * goes (*ret_gone), its result kept like any other's. */
+int api_run_once(struct api_call *c, struct once_request *r, struct exec_outcome *ret,
+                 bool *ret_gone, struct err *err);
+
 /* --- the resources' handlers, as named in the route table --- */
 void handle_session_open(struct api_call *c);
 void handle_session_list(struct api_call *c);
@@ -103,6 +110,7 @@ void handle_session_interrupt(struct api_call *c);
 void handle_session_restart(struct api_call *c);
 void handle_exec(struct api_call *c);
 void handle_exec_once(struct api_call *c);
+void handle_extract(struct api_call *c);
 void handle_artifact_list(struct api_call *c);
 void handle_artifact_get(struct api_call *c);
 void handle_artifact_versions(struct api_call *c);

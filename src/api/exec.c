@@ -220,6 +220,23 @@ finish(struct exec_run *run, int rc, struct exec_outcome *outcome, const struct 
     sse_done(&run->sse);
 }
 
+int
+api_run_once(struct api_call *c, struct once_request *r, struct exec_outcome *ret, bool *ret_gone,
+             struct err *err)
+{
+    struct exec_run run = {.call = c, .stop_early = true};
+    const struct exec_callbacks cb = callbacks_of(&run);
+    int rc;
+
+    r->exec.request_id = c->x->req.request_id;
+    r->exec.client_request_id = c->x->req.client_request_id;
+    rc = manager_exec_once(c->api->o.manager, &c->caller, r, &cb, ret, err);
+    if (rc == 0)
+        count(c, ret);
+    *ret_gone = run.gone;
+    return rc;
+}
+
 void
 handle_exec(struct api_call *c)
 {

@@ -26,6 +26,7 @@ static const struct http_route routes[] = {
     {HTTP_DELETE, "/v1/sessions/{session_id}/files/{path...}", 0, SCOPE_EXECUTE, "api",
      H(handle_file_delete)},
     {HTTP_POST, "/v1/exec", -1, SCOPE_EXECUTE, "exec", H(handle_exec_once)},
+    {HTTP_POST, "/v1/extract", -1, SCOPE_EXECUTE, "exec", H(handle_extract)},
     {HTTP_GET, "/v1/artifacts", 0, SCOPE_READ, "api", H(handle_artifact_list)},
     {HTTP_GET, "/v1/artifacts/{artifact_id}", 0, SCOPE_READ, "api", H(handle_artifact_get)},
     {HTTP_DELETE, "/v1/artifacts/{artifact_id}", 0, SCOPE_EXECUTE, "api",

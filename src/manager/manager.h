@@ -164,14 +164,18 @@ int manager_exec(struct manager *m, const struct caller *c, const char *name,
 
 /* One call that opens a session (or finds one), puts files into it, runs and keeps what came out.
  * What it opened it closes again, unless `keep`; what it found stays as it was. As manager_exec,
- * and the errors of opening and of uploads; besides inputs_too_large, artifact_not_found, and
- * not_implemented for a capture where files are not in a workspace. */
+ * and the errors of opening, of uploads and of taking a file; besides inputs_too_large,
+ * artifact_not_found, and not_implemented for a capture where files are not in a workspace. */
 struct once_request {
     struct open_request open;
     bool keep;
     struct run_input *inputs; /* size and sha256 are filled */
     size_t n_inputs;
     int64_t max_input_bytes; /* of all inputs together */
+    /* A file to read back after a run that was ok, up to the buffer's maximum; one that is not
+     * there leaves it empty. NULL: none. */
+    const char *take_path;
+    struct buf *take;
     struct execution_request exec;
 };
 int manager_exec_once(struct manager *m, const struct caller *c, struct once_request *r,

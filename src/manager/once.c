@@ -139,6 +139,35 @@ stage(const struct once *o, struct err *err)
     return rc;
 }
 
+/* One file out of the session, before it is closed. */
+static int
+take_back(const struct once *o, struct err *err)
+{
+    const char *path = o->r->take_path;
+    struct file_lease l = {0};
+    struct file_info info;
+    _cleanup_close_ int fd = -1;
+    char *into;
+    int rc;
+
+    manager_promise(o->m, o->m->o.start_timeout_ms + 2 * o->m->o.sandbox.http_timeout_ms);
+    if (manager_files_begin(o->m, o->c, o->name, &l, err) < 0)
+        return -1;
+    rc = manager_file_open(o->m, &l, path, strlen(path), &fd, &info, err);
+    manager_files_end(o->m, &l, false);
+    if (rc < 0)
+        return err->code == ERR_NOT_FOUND ? 0 : -1;
+    into =
+        info.size <= (int64_t)o->r->take->max ? buf_reserve(o->r->take, (size_t)info.size) : NULL;
+    if (!into)
+        return err_set(err, ERR_LIMIT, "%s is %" PRId64 " bytes, at most %zu are taken", path,
+                       info.size, o->r->take->max);
+    if (fd_pread_all(fd, into, (size_t)info.size, 0) < 0)
+        return err_sys(err, ERR_INTERNAL, errno, "reading %s", path);
+    buf_added(o->r->take, (size_t)info.size);
+    return 0;
+}
+
 static int
 open_session(struct once *o, struct err *err)
 {
@@ -205,6 +234,10 @@ run(struct once *o, struct exec_outcome *ret, struct err *err)
     rc = stage(o, err);
     if (rc == 0)
         rc = manager_exec(o->m, o->c, o->name, &o->r->exec, o->cb, ret, err);
+    if (rc == 0 && o->r->take && ret->result.ok && take_back(o, err) < 0) {
+        exec_outcome_done(ret);
+        rc = -1;
+    }
     if (o->r->exec.closes)
         close_session(o);
     return rc;

@@ -31,6 +31,8 @@ static const struct problem table[] = {
      "The path or query is badly percent-encoded, repeats a parameter or holds one too many."},
     {"bad_header", 400, "Bad header",
      "A header's value cannot be understood; the detail names it."},
+    {"bad_multipart", 400, "Bad multipart body",
+     "The body is no multipart/form-data that can be read; the detail says why."},
     {"bad_tls", 400, "TLS needed",
      "The request came without TLS to a port that needs it, or with a client certificate that is "
      "not "
@@ -92,13 +94,26 @@ static const struct problem table[] = {
     {"inputs_too_large", 413, "Inputs too large",
      "The inputs together are larger than SANDBOX_MAX_INPUT_BYTES allows. Put them into a session "
      "as files first."},
+    {"extraction_too_large", 413, "Extraction too large",
+     "What the document holds is larger as JSON than SANDBOX_MAX_OUTPUT_BYTES allows. Split the "
+     "document."},
     {"uri_too_long", 414, "URI too long", "The request's target is too long."},
     {"unsupported_media_type", 415, "Unsupported media type",
      "The body's Content-Type must be application/json here."},
+    {"unsupported_document", 415, "Unsupported document",
+     "The document's name does not end like a format that can be extracted; the detail names them "
+     "all."},
     {"range_not_satisfiable", 416, "Range not satisfiable",
      "The range lies beyond the end of the file; Content-Range gives its size."},
     {"idempotency_mismatch", 422, "Idempotency key used before",
      "The same Idempotency-Key came with another body. Use a fresh key for another request."},
+    {"document_unreadable", 422, "Document unreadable",
+     "The document is damaged, is not of the format its name says, or is a scan without text; the "
+     "detail says which."},
+    {"bad_schema", 422, "Bad schema",
+     "The schema is no valid JSON Schema, or refers to one that is not within it."},
+    {"schema_mismatch", 422, "Schema mismatch",
+     "What was extracted does not match the schema; the detail names the first places."},
     {"rate_limited", 429, "Too many requests", "Slow down; Retry-After says how long."},
     {"too_many_connections", 429, "Too many requests at once",
      "This client has too many requests under way. Wait for some to end."},
@@ -110,10 +125,16 @@ static const struct problem table[] = {
     {"database_error", 500, "Database error",
      "The database failed. The request id leads to the log."},
     {"not_implemented", 501, "Not implemented", "This part is not built or not set up here."},
+    {"extraction_unavailable", 501, "Extraction unavailable",
+     "The runner lacks Docling. The operator gets it by building the runner with "
+     "INSTALL_DOCLING=true."},
     {"gateway_error", 502, "Gateway error",
      "The kernel gateway answered with something unexpected. Nothing ran."},
     {"start_failed", 502, "Kernel did not start",
      "The gateway could not start a kernel. Nothing is left behind; try again later."},
+    {"extraction_failed", 502, "Extraction failed",
+     "The runner ended before the document was extracted, for want of memory for instance; the "
+     "detail says how."},
     {"transfer_failed", 502, "Transfer failed",
      "The session's kernel did not move the file whole, or something in the session has changed "
      "what moves it. Nothing was taken for the file; try again, or restart the session."},

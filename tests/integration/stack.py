@@ -56,13 +56,13 @@ def free_port():
 GATEWAY_KINDS = {"server-2": "server", "kernel-gateway-3": "kernel-gateway", "enterprise-gateway-3": "enterprise-gateway"}
 
 
-def gateway_choice():
+def gateway_choice(name=""):
     """The environment that picks the gateway.
 
-    HUSK_TEST_GATEWAY names one that install-gateway installs (once; hash-locked); else HUSK_GATEWAY and
-    HUSK_GATEWAY_PYTHON count, or it is Debian's jupyter-server.
+    `name`, else HUSK_TEST_GATEWAY, is one that install-gateway installs (once; hash-locked), or runner-docling, the
+    runner with document extraction; else HUSK_GATEWAY and HUSK_GATEWAY_PYTHON count, or it is Debian's jupyter-server.
     """
-    name = os.environ.get("HUSK_TEST_GATEWAY", "")
+    name = name or os.environ.get("HUSK_TEST_GATEWAY", "")
     if not name:
         return {k: os.environ[k] for k in ("HUSK_GATEWAY", "HUSK_GATEWAY_PYTHON") if k in os.environ}
     # Below /var/cache another user can reach it, which a build directory is not good for.
@@ -70,7 +70,13 @@ def gateway_choice():
     os.makedirs(base, mode=0o755, exist_ok=True)
     with open(os.path.join(base, name + ".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        subprocess.run([os.path.join(SOURCE, "deployment", "sandbox", "install-gateway"), name, os.path.join(base, name)],
+        folder = os.path.join(SOURCE, "deployment", "sandbox")
+        if name == "runner-docling":
+            subprocess.run([os.path.join(folder, "install-runner"), os.path.join(base, name)], check=True, timeout=600,
+                           umask=0o022, env={**os.environ, "INSTALL_DOCLING": "true"})
+            python = os.path.join(base, name, "bin", "python")
+            return {"HUSK_GATEWAY": "kernel-gateway", "HUSK_GATEWAY_PYTHON": python, "HUSK_KERNEL_PYTHON": python}
+        subprocess.run([os.path.join(folder, "install-gateway"), name, os.path.join(base, name)],
                        check=True, timeout=600, umask=0o022)
     return {"HUSK_GATEWAY": GATEWAY_KINDS[name], "HUSK_GATEWAY_PYTHON": os.path.join(base, name, "bin", "python")}
 
@@ -88,6 +94,7 @@ class Stack:
         self.state, self.run = self.path("s"), self.path("r")
         self.tls = None  # an ssl.SSLContext where nginx speaks TLS
         self.gateway_of = None  # another stack whose gateway this one uses
+        self.gateway = ""  # for gateway_choice
         self.kernel_names = ""  # kernelspecs the gateway offers, if not the usual one
         self.web_files = {}  # what lies beside nginx's configuration, by name
         self.token = "gw-" + os.urandom(12).hex()
@@ -204,7 +211,7 @@ class Stack:
         if self.sandboxed:
             env.update(HUSK_LAUNCH=self.path("bin", "husk-launch"), HUSK_KEEPER_DIR=self.path("kp"))
         env["HUSK_KERNEL_NAMES"] = self.kernel_names
-        env.update(gateway_choice())
+        env.update(gateway_choice(self.gateway))
         self._spawn("gateway", [self.path("sandbox", "gateway-launch.sh")], "husk-kernel", env)
         wait_until(self.gateway_answers, 60, "the gateway")
 
