@@ -51,7 +51,8 @@ def husk_extract(suffix, limit, with_schema):
 
         pdf = PdfFormatOption(pipeline_cls=NativePdfPipeline, pipeline_options=NativePdfPipelineOptions())
         try:
-            return DocumentConverter(format_options={InputFormat.PDF: pdf}).convert("document." + suffix)
+            converter = DocumentConverter(allowed_formats=[InputFormat(suffix)], format_options={InputFormat.PDF: pdf})
+            return converter.convert("document." + suffix)
         except MemoryError:
             raise
         except BaseError as e:
