@@ -47,7 +47,7 @@ static const char usage[] =
     "\n"
     "  --config FILE   settings (default: the file named by HUSK_CONFIG, else\n"
     "                  " PROGRAM_CONFIG ")\n"
-    "  --library DIR   where husk_kernel.py is (default " HUSK_LIBRARY ")\n"
+    "  --library DIR   where husk_kernel.py is (default: where it was installed)\n"
     "  --probe         say which tier this machine has, and exit: 0 enough, 1 not\n"
     "  --help          this text\n"
     "  --version       the version\n"
