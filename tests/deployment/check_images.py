@@ -91,3 +91,15 @@ def test_settings_in_compose_are_settings_of_husk():
         for name, service in yaml.safe_load(open(path))["services"].items():
             given = {k for k in service.get("environment", {}) if k.startswith(("SANDBOX_", "DAYTONA_", "ARTIFACT_"))}
             assert not given - known, f"{os.path.basename(path)}, {name}: {sorted(given - known)}"
+
+
+def test_no_package_of_the_runner_is_under_the_agpl():
+    """By what the installed packages say of themselves: the runner that the tests of extraction have installed."""
+    found = glob.glob("/var/cache/husk/gateways/runner-docling/lib/python3*/site-packages/*.dist-info/METADATA")
+    if not found:
+        raise tools.Missing("the runner is not installed: tests/integration/test_extract.py does it")
+    for path in found:
+        with open(path, encoding="utf-8", errors="replace") as f:
+            head = f.read().split("\n\n", 1)[0]
+        said = " ".join(re.findall(r"^(?:License|License-Expression|Classifier: License)[^\n]*", head, re.M))
+        assert not re.search(r"affero|agpl", said, re.I), f"{path}: {said}"
