@@ -6,6 +6,7 @@ ip link set lo up
 for address in 93.184.216.34/32 10.1.2.3/32 172.16.9.9/32 192.168.3.3/32 100.64.1.1/32 169.254.169.254/32; do ip addr add $address dev lo; done
 for address in 2606:2800::1/128 fc00::5/128 fe80::77/128; do ip addr add $address dev lo nodad; done
 mount -t tmpfs tmpfs /run
+install -m 0644 "$conf" /run/squid.conf # the checkout may be below /tmp
 mount -t tmpfs tmpfs /tmp
 chmod 1777 /tmp
 install -d -o proxy -g proxy /run/squid
@@ -14,7 +15,6 @@ import http.server, socket
 class Server(http.server.ThreadingHTTPServer):
     address_family = socket.AF_INET6
 Server(("::", 80), http.server.SimpleHTTPRequestHandler).serve_forever()' >/dev/null 2>&1 &
-install -m 0644 "$conf" /run/squid.conf
 setpriv --reuid proxy --regid proxy --clear-groups squid --foreground -f /run/squid.conf >/run/squid/log 2>&1 &
 for _ in $(seq 100); do
     if curl -s -o /dev/null --max-time 1 http://127.0.0.1:3128/; then break; fi
