@@ -10,6 +10,7 @@ install -m 0644 "$conf" /run/squid.conf # the checkout may be below /tmp
 mount -t tmpfs tmpfs /tmp
 chmod 1777 /tmp
 install -d -o proxy -g proxy /run/squid
+cd /run
 /usr/bin/python3 -c '
 import http.server, socket
 class Server(http.server.ThreadingHTTPServer):
