@@ -100,7 +100,10 @@ answer_status(struct question *x, struct err *err)
         return -1;
     /* A killed monitor leaves its socket, until the sweep has written the mark: looked at first, as
      * the mark is there before the socket goes. */
-    _cleanup_close_ int fd = sandbox_connect(o, x->q->kernel, deadline_in(0), &dead, &gone);
+    int fd = sandbox_connect(o, x->q->kernel, deadline_in(0), &dead, &gone);
+
+    if (fd >= 0)
+        (void)close(fd);
     if (ended_read(o, x->q->kernel, &x->reply.counters) != 1) {
         if (!dead)
             return -1;
