@@ -317,7 +317,7 @@ fill(int root, const struct box_spec *s, struct err *err)
     for (size_t i = 0; i < sizeof machine / sizeof *machine; i++)
         if (show(root, machine[i], machine[i] + 1, err) < 0)
             return -1;
-    if (s->o->library[0] != '\0' && bind(root, s->o->library, BOX_LIBRARY + 1, READ_ONLY, err) < 0)
+    if (s->o->library[0] != '\0' && bind(root, s->o->library, &BOX_LIBRARY[1], READ_ONLY, err) < 0)
         return -1;
     if (fill_etc(root, s, err) < 0 || fill_dev(root, err) < 0 || mount_all_scratch(s, err) < 0)
         return -1;
