@@ -100,8 +100,8 @@ test_boundaries(void **state)
         "multipart/form-data; boundary=b", /* is not in the body */
         "multipart/form-data; boundary=\"b",
         "multipart/form-data; boundary=a@b",
-        "multipart/form-data; "
-        "boundary=01234567890123456789012345678901234567890123456789012345678901234567890",
+        ("multipart/form-data; "
+         "boundary=01234567890123456789012345678901234567890123456789012345678901234567890"),
     };
 
     (void)state;

@@ -180,7 +180,7 @@ try_denied_addresses(void)
                                             NET_HOST6,
                                             "::ffff:127.0.0.1",
                                             "::ffff:169.254.169.254",
-                                            "::ffff:" NET_HOST,
+                                            ("::ffff:" NET_HOST),
                                             "::127.0.0.1",
                                             "64:ff9b::a9fe:a9fe",
                                             "64:ff9b::7f00:1",
