@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -15,6 +16,16 @@
 #define PIECES_A_CALL 16 /* signals and the kernel's end must not wait behind a flood */
 #define FLOOD_PAUSE_MS 50
 
+/* Opened for writing by whoever passed it? Opening it again is done with our rights: one that was
+ * opened for less (O_PATH needs no right at all) must not gain by it. */
+static bool
+is_writable(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    return flags >= 0 && !(flags & O_PATH) && (flags & O_ACCMODE) != O_RDONLY;
+}
+
 /* The target as it can be written without waiting and without changing how the gateway, which
  * shares the open file, writes to it. Takes it; -1: there is no such way. */
 static int
@@ -23,7 +34,7 @@ unblocking(int target)
     char path[40];
     struct stat st;
 
-    if (fstat(target, &st) < 0) {
+    if (!is_writable(target) || fstat(target, &st) < 0) {
         cleanup_close(&target);
         return -1;
     }

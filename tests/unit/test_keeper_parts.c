@@ -284,6 +284,33 @@ t_output_goes_to_files_and_sockets_and_nowhere(void **state)
     relay_close(&r);
 }
 
+/* A descriptor gives no more than it was opened for: anybody can have one of a disk with O_PATH,
+ * and to open that for writing is the keeper's right, not the gateway's. */
+static void
+t_output_goes_nowhere_it_may_not_be_written(void **state)
+{
+    static const int opened_for[] = {O_PATH, O_RDONLY | O_NONBLOCK};
+    struct relay r;
+    struct err err = ERR_INIT;
+    char path[PATH_MAX];
+
+    (void)state;
+    assert_int_equal(mkfifo(tmpdir_path(path, o.run_dir, "fifo"), 0600), 0);
+    int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    for (size_t i = 0; i < 2; i++) {
+        int in = relay_open(&r, open(path, opened_for[i] | O_CLOEXEC), &err);
+
+        assert_int_equal(r.to, -1);
+        assert_int_equal(write(in, "x", 1), 1);
+        relay_move(&r);
+        assert_int_equal(r.dropped, 1);
+        (void)close(in);
+        relay_close(&r);
+        assert_int_equal(drain(reader, NULL, 0), 0);
+    }
+    (void)close(reader);
+}
+
 static void
 t_errors_have_the_number_that_the_wire_promises(void **state)
 {
@@ -346,6 +373,7 @@ main(void)
         cmocka_unit_test(t_sandboxes_are_listed_in_order_and_other_names_passed_over),
         cmocka_unit_test(t_output_is_relayed_within_bounds_and_never_waited_for),
         cmocka_unit_test(t_output_goes_to_files_and_sockets_and_nowhere),
+        cmocka_unit_test(t_output_goes_nowhere_it_may_not_be_written),
         cmocka_unit_test(t_errors_have_the_number_that_the_wire_promises),
         cmocka_unit_test(t_a_monitor_keeps_the_rights_it_needs_and_no_other),
     };
