@@ -58,6 +58,27 @@ namespaces(const struct keeper_options *o)
     return flags;
 }
 
+/* The older call, where the newer one is refused with ENOSYS, as Docker's and containerd's filters
+ * do to whoever has no CAP_SYS_ADMIN. It cannot be born into a group of cgroup v2. */
+static long
+clone_older(uint64_t flags, struct box *b)
+{
+    return syscall(SYS_clone, (unsigned long)flags | SIGCHLD, NULL, &b->pidfd, NULL, NULL);
+}
+
+/* Moves init into its group of cgroup v2, where it was not born there. */
+static int
+enter_v2(const struct cgroup *cg, pid_t pid, struct err *err)
+{
+    char text[16];
+    int n = snprintf(text, sizeof text, "%d", (int)pid);
+    _cleanup_close_ int fd = openat(cg->v2_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+
+    if (fd < 0 || fd_write_all(fd, text, (size_t)n) < 0)
+        return err_sys(err, ERR_UNAVAILABLE, errno, "cannot put a sandbox into its control group");
+    return 0;
+}
+
 static int
 make_init(const struct box_spec *s, const struct cgroup *cg, const int pair[2], struct box *b,
           struct err *err)
@@ -65,13 +86,17 @@ make_init(const struct box_spec *s, const struct cgroup *cg, const int pair[2], 
     struct clone_args args = {.flags = namespaces(s->o) | CLONE_PIDFD,
                               .pidfd = (uint64_t)(uintptr_t)&b->pidfd,
                               .exit_signal = SIGCHLD};
+    bool v2 = cg->made && cg->v2_fd >= 0, older;
     long pid;
 
-    if (cg->made && cg->v2_fd >= 0) {
+    if (v2) {
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)cg->v2_fd;
     }
     pid = syscall(SYS_clone3, &args, sizeof args);
+    older = pid < 0 && errno == ENOSYS;
+    if (older)
+        pid = clone_older(namespaces(s->o) | CLONE_PIDFD, b);
     if (pid < 0)
         return err_sys(err, ERR_UNAVAILABLE, errno, "cannot make the namespaces of a sandbox");
     if (pid == 0) {
@@ -79,7 +104,7 @@ make_init(const struct box_spec *s, const struct cgroup *cg, const int pair[2], 
         init_run(s, pair[1]);
     }
     b->pid = (pid_t)pid;
-    return 0;
+    return older && v2 ? enter_v2(cg, b->pid, err) : 0;
 }
 
 /* While init still is ours to look into: later it is not, where we are no root. */
@@ -188,10 +213,12 @@ box_start(const struct box_spec *s, struct cgroup *cg, int (*network)(void *ctx,
         return err_sys(err, ERR_UNAVAILABLE, errno, "no socket for a sandbox");
     ours = pair[0];
     theirs = pair[1];
-    if (make_init(s, cg, pair, &b, err) < 0)
+    r = make_init(s, cg, pair, &b, err);
+    if (b.pid < 0)
         return -1;
     (void)close(steal_fd(&theirs));
-    r = map_ids(s, b.pid, err);
+    if (r == 0)
+        r = map_ids(s, b.pid, err);
     if (r == 0)
         r = open_mount_ns(&b, err);
     if (r == 0)
@@ -304,8 +331,8 @@ clear_shared_memory(uid_t uid)
 /* Without a pid namespace the uid is what holds a session together: everything of that uid, and as
  * that uid, so that the kernel decides what is hit. Once is enough: a process that has the signal
  * pending cannot fork any more. What dies is ours to reap, as init's orphans. */
-static void
-kill_uid(uid_t uid)
+void
+box_end_uid(uid_t uid)
 {
     struct deadline d = deadline_in(KILL_TIMEOUT_MS);
     pid_t pid = fork();
@@ -337,7 +364,7 @@ box_kill(struct box *b, struct cgroup *cg)
         (void)box_ended(b, &value);
         (void)close(steal_fd(&b->pidfd));
         if (b->tier == TIER_CONTAINER)
-            kill_uid(b->uid);
+            box_end_uid(b->uid);
     }
     if (b->mount_ns >= 0)
         (void)close(steal_fd(&b->mount_ns));

@@ -69,5 +69,8 @@ int box_ended(const struct box *b, int *ret_value);
  * every other child of the caller as well: the session's orphans), closes the descriptors and
  * removes the cgroup; also after init has ended by itself, and twice. */
 void box_kill(struct box *b, struct cgroup *cg);
+/* The container tier's part of that, for a uid whose slot the caller holds: kills everything of
+ * this uid, reaps the caller's children and removes what the uid has left in /dev/shm. */
+void box_end_uid(uid_t uid);
 
 #endif

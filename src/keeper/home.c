@@ -13,7 +13,9 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/removal.h"
+#include "keeper/box.h"
 #include "keeper/sandboxes.h"
+#include "keeper/slot.h"
 #include "keeper/volume.h"
 
 /* Beside the folder of a kernel: which workspace it was lent, for whoever cleans up after it. */
@@ -121,6 +123,22 @@ home_remove(const struct keeper_options *o, const char *kernel)
     (void)unlinkat(dir, name, 0);
 }
 
+/* What the session of a killed monitor has left running. Where another has its uid by now, that
+ * one's monitor has ended it. */
+static void
+end_session(const struct keeper_options *o, int homes, const char *kernel)
+{
+    struct stat st;
+    _cleanup_close_ int slot = -1;
+
+    if (fstatat(homes, kernel, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid <= KERNEL_UID_BASE ||
+        st.st_uid > KERNEL_UID_BASE + SLOTS_MAX)
+        return;
+    slot = slot_try(o, (int)(st.st_uid - KERNEL_UID_BASE));
+    if (slot >= 0)
+        box_end_uid(st.st_uid);
+}
+
 void
 home_sweep(const struct keeper_options *o, bool (*known)(void *ctx, const char *kernel), void *ctx)
 {
@@ -137,8 +155,10 @@ home_sweep(const struct keeper_options *o, bool (*known)(void *ctx, const char *
         if (n >= sizeof(kernel))
             continue;
         memcpy(kernel, e->d_name, n);
-        if (kernel_id_valid(kernel) && !known(ctx, kernel))
-            home_remove(o, kernel);
+        if (!kernel_id_valid(kernel) || known(ctx, kernel))
+            continue;
+        end_session(o, dirfd(dir), kernel);
+        home_remove(o, kernel);
     }
     if (dir)
         (void)closedir(dir);

@@ -63,6 +63,9 @@ take_place(struct monitor *m, struct err *err)
     if (m->slot_lock < 0)
         return -1;
     m->uid = m->o->tier == TIER_ROOTLESS ? geteuid() : (uid_t)(KERNEL_UID_BASE + m->slot);
+    /* Without namespaces a monitor that was killed leaves what its session had running. */
+    if (m->o->tier == TIER_CONTAINER)
+        box_end_uid(m->uid);
     if (home_make(m->o, m->kernel, m->uid, m->home, err) < 0)
         return -1;
     return cgroup_make(&m->cgroup, m->o, m->kernel, err);

@@ -29,6 +29,8 @@
 #define SCRATCH_MIN_BYTES (8LL * 1024 * 1024)
 /* A tmpfs without a bound on inodes lets empty files eat kernel memory. */
 #define SCRATCH_BYTES_PER_INODE 16384
+/* The machine has some thousand for all: one session must not take them. */
+#define TERMINALS_MAX "64"
 
 /* What the loader, Python, OpenSSL, fontconfig and matplotlib read. No passwd, no keys, no
  * configuration of any service. */
@@ -211,7 +213,8 @@ mount_all_scratch(const struct box_spec *s, struct err *err)
         mount_tmpfs(s, "dev/shm", MS_NOEXEC, 4, "mode=1777", err) < 0 ||
         mount_tmpfs(s, "home/husk", 0, 4, own, err) < 0)
         return -1;
-    return mount_scratch("dev/pts", "devpts", MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620", err);
+    return mount_scratch("dev/pts", "devpts", MS_NOEXEC,
+                         "newinstance,ptmxmode=0666,mode=620,max=" TERMINALS_MAX, err);
 }
 
 static int

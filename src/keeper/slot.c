@@ -38,6 +38,14 @@ slot_take(const struct keeper_options *o, int *ret_slot, struct err *err)
     return err_set(err, ERR_LIMIT, "all %d uids of kernels are in use", SLOTS_MAX);
 }
 
+int
+slot_try(const struct keeper_options *o, int slot)
+{
+    _cleanup_close_ int fd = open_slots(o, NULL);
+
+    return fd >= 0 && lock_try_exclusive(fd, slot) > 0 ? steal_fd(&fd) : -1;
+}
+
 bool
 slot_taken(const struct keeper_options *o, int slot)
 {

@@ -7,6 +7,7 @@
 #include <linux/capability.h>
 #include <poll.h>
 #include <sched.h>
+#include <seccomp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -175,6 +176,17 @@ become_ordinary(void)
     need(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0);
 }
 
+static void
+refuse_clone3(void)
+{
+    scmp_filter_ctx c = seccomp_init(SCMP_ACT_ALLOW);
+
+    if (!c || seccomp_rule_add(c, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0) < 0 ||
+        seccomp_load(c) < 0)
+        _exit(EXIT_FAILURE);
+    seccomp_release(c);
+}
+
 void
 run_trial(struct trial *t)
 {
@@ -193,6 +205,8 @@ run_trial(struct trial *t)
             if (tier_enter_rootless(&outcome->err) < 0)
                 _exit(0);
         }
+        if (t->no_clone3)
+            refuse_clone3();
         monitor(t);
         _exit(0);
     }

@@ -45,6 +45,7 @@ struct trial {
     bool cgroups;           /* cgroup_prepare() first */
     bool cgroup_is_made;    /* o.cgroup_dir is there already */
     bool monitor_is_killed; /* by the act, with SIGKILL */
+    bool no_clone3;         /* it is answered with ENOSYS, as in Docker */
 };
 
 extern struct outcome *outcome;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "keeper/home.h"
 #include "keeper/slot.h"
 #include "keeper/tier.h"
 #include "support/tmpdir.h"
@@ -195,6 +196,70 @@ test_a_killed_monitor_takes_it_along(void **state)
     cgroup_release(&t.o);
     for (size_t i = 0; i < 3; i++)
         assert_true(t.o.cgroup_dir[i][0] == '\0' || access(t.o.cgroup_dir[i], F_OK) < 0);
+}
+
+/* Without a pid namespace its daemons live on: the sweep ends them before their uid is another's.
+ */
+static void
+test_the_sweep_ends_what_a_killed_monitor_left(void **state)
+{
+    struct trial t = trial_of(TIER_CONTAINER, "import os, time\n"
+                                              "if os.fork() == 0:\n"
+                                              "    os.setsid()\n"
+                                              "    if os.fork(): os._exit(0)\n"
+                                              "    time.sleep(60)\n"
+                                              "print('ready', flush=True); time.sleep(60)\n");
+    struct deadline d = deadline_in(5000);
+    char homes[PATH_MAX], home[PATH_MAX];
+
+    (void)state;
+    t.act = die;
+    t.monitor_is_killed = true;
+    run_trial(&t);
+    while (slot_taken(&t.o, 1) && !deadline_passed(d))
+        (void)poll(NULL, 0, 2); /* init, which has the slot, goes with the monitor */
+    assert_true(processes_of(KERNEL_UID_BASE + 1) > 0);
+    assert_int_equal(mkdir(tmpdir_path(homes, folder, "homes"), 0711), 0);
+    assert_int_equal(mkdir(tmpdir_path(home, homes, BOX_KERNEL), 0700), 0);
+    assert_int_equal(chown(home, KERNEL_UID_BASE + 1, KERNEL_UID_BASE + 1), 0);
+    home_sweep(&t.o, nobody, NULL);
+    d = deadline_in(5000);
+    while (processes_of(KERNEL_UID_BASE + 1) > 0 && !deadline_passed(d)) {
+        (void)waitpid(-1, NULL, WNOHANG);
+        (void)poll(NULL, 0, 2);
+    }
+    assert_int_equal(processes_of(KERNEL_UID_BASE + 1), 0);
+    assert_int_equal(access(home, F_OK), -1);
+}
+
+static void
+test_a_filter_without_clone3_is_no_hindrance(void **state)
+{
+    static const enum tier tiers[] = {TIER_HOST, TIER_CONTAINER};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct trial t = trial_of(tiers[i], "print('hello')\n");
+
+        t.no_clone3 = true;
+        run_trial(&t);
+        has("hello");
+        renew_folder();
+    }
+}
+
+static void
+test_terminals_are_bounded(void **state)
+{
+    struct trial t = trial_of(TIER_HOST, "import os\n"
+                                         "n = 0\n"
+                                         "try:\n"
+                                         "    while n < 1000: os.open('/dev/ptmx', 2); n += 1\n"
+                                         "except OSError as e: print(n, e.errno)\n");
+
+    (void)state;
+    run_trial(&t);
+    has("64 28");
 }
 
 /* What only a descriptor from outside could tell it. */
@@ -416,6 +481,9 @@ main(void)
         BOX_TEST(test_memory_is_bounded_without_cgroups),
         BOX_TEST(test_killing_leaves_nothing),
         BOX_TEST(test_a_killed_monitor_takes_it_along),
+        BOX_TEST(test_the_sweep_ends_what_a_killed_monitor_left),
+        BOX_TEST(test_a_filter_without_clone3_is_no_hindrance),
+        BOX_TEST(test_terminals_are_bounded),
         BOX_TEST(test_the_listeners_cross_and_nothing_else),
         BOX_TEST(test_supervised_calls_reach_the_monitor),
         BOX_TEST(test_signals_reach_the_interpreter),
