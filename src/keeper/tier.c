@@ -32,7 +32,7 @@ static const struct {
     {"rootless", TIER_ROOTLESS,
      "needs user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone)"},
     {"container", TIER_CONTAINER,
-     "needs root with SETUID, SETGID and KILL, and a kernel with Landlock (5.13)"},
+     "needs root with SETUID, SETGID, SETPCAP and KILL, and a kernel with Landlock (5.13)"},
     {"none", TIER_NONE, ""},
 };
 
