@@ -80,6 +80,28 @@ load(const char *config, const char *library, struct keeper *k, struct tier_prob
     return rc;
 }
 
+/* Everything below our folder is done by name: nobody else may put another in its place. */
+static int
+check_state(const char *dir, struct err *err)
+{
+    char above[KEEPER_PATH_MAX];
+    struct stat st, up;
+
+    (void)snprintf(above, sizeof(above), "%s", dir);
+    *strrchr(above, '/') = '\0';
+    if (lstat(dir, &st) < 0 || lstat(above[0] != '\0' ? above : "/", &up) < 0)
+        return err_sys(err, ERR_UNAVAILABLE, errno, "cannot look at %s", dir);
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+        return err_set(err, ERR_DENIED, "%s must be a folder of our own", dir);
+    if ((up.st_uid != 0 && up.st_uid != geteuid()) ||
+        ((up.st_mode & (S_IWGRP | S_IWOTH)) && !(up.st_mode & S_ISVTX)))
+        return err_set(err, ERR_DENIED,
+                       "%s can be exchanged: the folder it is in must belong to root and, where "
+                       "others may write, be sticky (chown root %s; chmod 1771 %s)",
+                       dir, above, above);
+    return 0;
+}
+
 static int
 make_places(struct keeper *k, struct err *err)
 {
@@ -100,6 +122,8 @@ make_places(struct keeper *k, struct err *err)
         return err_set(err, ERR_CONFLICT, "a keeper runs already on %s", k->o.run_dir);
     /* Not before: whoever runs already has opened it further where its tier needs that. */
     if (fd_mkdirs(k->o.state_dir, 0700, err) < 0)
+        return -1;
+    if (check_state(k->o.state_dir, err) < 0)
         return -1;
     if (chmod(k->o.state_dir, 0700) < 0)
         return err_sys(err, ERR_UNAVAILABLE, errno, "%s must be ours", k->o.state_dir);

@@ -75,6 +75,12 @@ def test_compose_holds_what_it_promises():
         assert not service.get("privileged"), name
 
 
+def test_the_runner_has_what_its_keeper_needs_and_no_more():
+    """SETPCAP to take the rest away from the session, SETUID and SETGID to become it, KILL to end it, and its files."""
+    sandbox = compose(COMPOSE[0], SANDBOX_GATEWAY_AUTH_TOKEN="t")["services"]["sandbox"]
+    assert sorted(sandbox["cap_add"]) == ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETPCAP", "SETUID"]
+
+
 def test_the_egress_overlay_adds_only_a_proxy():
     project = compose(*COMPOSE, SANDBOX_GATEWAY_AUTH_TOKEN="t")
     assert sorted(project["services"]) == ["egress-proxy", "husk", "sandbox"]

@@ -3,6 +3,7 @@ import contextlib
 import errno
 import json
 import os
+import pwd
 import queue
 import re
 import shutil
@@ -345,6 +346,40 @@ def test_a_second_keeper_is_refused(stack, keeper):
     last = Kernel(stack, keeper)
     assert last.run("print(5)") == "5"
     last.close()
+
+
+@pytest.mark.skipif(ONE_USER, reason="the keeper and the workers are one user: there is nobody to keep out")
+def test_a_state_folder_that_others_could_exchange_is_refused(stack):
+    """What root does below its folder it does by name: a link or a folder of the workers' user must not stand there."""
+    base = stack.path("exchanged")
+    os.mkdir(base, 0o711)
+    husk, aim = pwd.getpwnam("husk").pw_uid, os.path.join(base, "aim")
+    os.mkdir(aim, 0o755)
+
+    def start(state):
+        env = {"PATH": os.environ["PATH"], "SANDBOX_STATE_DIR": state, "SANDBOX_KEEPER_DIR": os.path.join(base, "kp")}
+        argv = [stack.path("bin", "husk-keeper"), "--config", stack.path("husk.conf"), "--library", stack.path("sandbox", "inside")]
+        done = subprocess.run(argv, stderr=subprocess.PIPE, text=True, timeout=20, cwd="/", env=env)
+        return done.returncode, done.stderr
+
+    def folder(name, uid, mode):
+        path = os.path.join(base, name)
+        os.mkdir(path)
+        os.chown(path, uid, -1)
+        os.chmod(path, mode)
+        return path
+
+    assert "can be exchanged" in start(folder("husks", husk, 0o711))[1]
+    assert "can be exchanged" in start(folder("writable", 0, 0o777))[1]
+    linked = folder("linked", 0, 0o755)
+    os.symlink(aim, os.path.join(linked, "keeper"))
+    status, said = start(linked)
+    assert (status, "a folder of our own" in said) == (1, True), said
+    planted = folder("planted", 0, 0o1777)
+    os.mkdir(os.path.join(planted, "keeper"))
+    os.chown(os.path.join(planted, "keeper"), husk, -1)
+    assert "a folder of our own" in start(planted)[1]
+    assert os.listdir(aim) == [] and os.stat(aim).st_mode & 0o777 == 0o755
 
 
 # what is refused
