@@ -163,3 +163,14 @@ walk(int root_fd, const char *folder, int64_t max_entries, struct deadline d, wa
     buf_done(&w.path);
     return r;
 }
+
+enum walk_next
+walk_add_usage(void *ctx, const struct walk_entry *e)
+{
+    int64_t *bytes = ctx;
+    struct stat st;
+
+    if (fstatat(e->dir_fd, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        *bytes += (int64_t)st.st_blocks * 512; /* whatever the file system's own block is */
+    return WALK_INTO;
+}

@@ -32,4 +32,8 @@ typedef enum walk_next (*walk_fn)(void *ctx, const struct walk_entry *e);
 int walk(int root_fd, const char *folder, int64_t max_entries, struct deadline d, walk_fn fn,
          void *ctx, struct err *err);
 
+/* A walk_fn that adds what each entry takes on disk (st_blocks, in bytes) to the int64_t that ctx
+ * points to, and goes into every folder. */
+enum walk_next walk_add_usage(void *ctx, const struct walk_entry *e);
+
 #endif

@@ -306,24 +306,13 @@ folder_remove(const struct keeper_options *o, uint64_t id, struct err *err)
     return 0;
 }
 
-static enum walk_next
-add_blocks(void *ctx, const struct walk_entry *e)
-{
-    int64_t *bytes = ctx;
-    struct stat st;
-
-    if (fstatat(e->dir_fd, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-        *bytes += (int64_t)st.st_blocks * 512;
-    return WALK_INTO;
-}
-
 int64_t
 folder_usage(const struct keeper_options *o, uint64_t id, struct err *err)
 {
     int64_t bytes = 0;
     _cleanup_close_ int fd = folder_open(o, id, err);
 
-    if (fd < 0 || walk(fd, "", ENTRIES_MAX, deadline_in(WALK_MS), add_blocks, &bytes, err) < 0)
+    if (fd < 0 || walk(fd, "", ENTRIES_MAX, deadline_in(WALK_MS), walk_add_usage, &bytes, err) < 0)
         return -1;
     return bytes;
 }
