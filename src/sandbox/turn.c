@@ -27,3 +27,12 @@ turn_wait(struct turn_clock *t, struct ws_pool *pool, const struct exec_hooks *h
     t->news = false;
     return hooks->tick(hooks->ctx);
 }
+
+void
+turn_hand_on(void *ctx, const struct exec_event *ev)
+{
+    const struct turn_events *t = ctx;
+
+    t->clock->news = true;
+    t->hooks->event(t->hooks->ctx, ev);
+}

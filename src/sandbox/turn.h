@@ -22,4 +22,12 @@ struct turn_clock {
 enum hook_verdict turn_wait(struct turn_clock *t, struct ws_pool *pool,
                             const struct exec_hooks *hooks, int max_ms);
 
+/* Where a run's events go: to the hooks, which are then asked soon. */
+struct turn_events {
+    struct turn_clock *clock;
+    const struct exec_hooks *hooks; /* with an event hook */
+};
+/* As struct output_options' event, whose ctx is then a struct turn_events. */
+void turn_hand_on(void *ctx, const struct exec_event *ev);
+
 #endif

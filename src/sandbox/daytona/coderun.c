@@ -155,15 +155,6 @@ struct run {
     bool answered;
 };
 
-static void
-hand_on(void *ctx, const struct exec_event *ev)
-{
-    struct run *r = ctx;
-
-    r->dt->turn.news = true;
-    r->hooks->event(r->hooks->ctx, ev);
-}
-
 /* A signal to the run's process, beside the call under way. */
 static void
 send_signal(struct run *r, const char *name)
@@ -285,9 +276,11 @@ daytona_code_run(struct daytona *dt, const char *id, const struct execution_requ
                  const struct exec_hooks *hooks, struct execution_result *ret, struct err *err)
 {
     struct run r = {.dt = dt, .hooks = hooks, .id = id, .deadline = deadline_in(req->timeout_ms)};
+    struct turn_events events = {&dt->turn, hooks};
     struct output_options o = {.max_output_bytes = dt->o.max_output_bytes,
-                               .ctx = &r,
-                               .event = hooks != NULL && hooks->event != NULL ? hand_on : NULL};
+                               .ctx = &events,
+                               .event =
+                                   hooks != NULL && hooks->event != NULL ? turn_hand_on : NULL};
     struct rest_reply a;
     int rc;
 

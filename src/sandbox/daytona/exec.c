@@ -11,6 +11,7 @@
 #include "sandbox/daytona/api.h"
 #include "sandbox/daytona/chunk.h"
 #include "sandbox/daytona/toolbox.h"
+#include "sandbox/ending.h"
 
 /*
  * One execution: a socket of its own to the context's interpreter, the code, then what it prints
@@ -51,17 +52,14 @@ struct run {
     struct deadline deadline;
     int64_t flood_bytes;
     enum chunk_type ended; /* how the interpreter says it ended; CHUNK_OTHER: not yet */
-    enum exec_reason forced;
+    struct ending end;
     enum asked asked; /* the call to the toolbox that is under way */
-    int64_t stop_ms;  /* when the stop began */
     int stop_step;    /* how many of its steps were taken */
     int64_t heard_ms, looked_ms;
     int unreached;
     bool refused;      /* nothing ran */
     const char *nonce; /* of the runner's messages; NULL: the code goes as it is */
     bool incomplete;
-    bool invalid; /* the state is gone, or must go */
-    bool over;
 };
 
 static void
@@ -76,33 +74,6 @@ on_piece(void *ctx, const char *p, size_t n, bool first, bool final)
         r->ended = t;
     if (t == CHUNK_NO_RUNNER)
         r->refused = true;
-}
-
-static void
-hand_on(void *ctx, const struct exec_event *ev)
-{
-    struct run *r = ctx;
-
-    r->dt->turn.news = true;
-    r->hooks->event(r->hooks->ctx, ev);
-}
-
-static void
-begin_stop(struct run *r, enum exec_reason why)
-{
-    if (r->forced != REASON_NONE)
-        return;
-    r->forced = why;
-    r->stop_ms = clock_mono_ms();
-}
-
-static void
-died(struct run *r, enum exec_reason why)
-{
-    if (r->forced == REASON_NONE)
-        r->forced = why;
-    r->invalid = true;
-    r->over = true;
 }
 
 static void
@@ -133,14 +104,14 @@ ask(struct run *r, enum asked what)
 static void
 escalate(struct run *r)
 {
-    int64_t since = clock_mono_ms() - r->stop_ms;
+    int64_t since = clock_mono_ms() - r->end.stop_ms;
 
-    if (r->forced == REASON_NONE || r->stop_ms == 0)
+    if (r->end.forced == REASON_NONE || r->end.stop_ms == 0)
         return;
     if (since >= GIVE_UP_MS) {
-        died(r, r->forced);
+        ending_died(&r->end, r->end.forced);
     } else if (since >= KILL_MS || r->context.pid == 0) {
-        r->invalid = true;
+        r->end.invalid = true;
         if (r->asked == ASKED_END ||
             (r->stop_step >= 3 && clock_mono_ms() - r->looked_ms < LOST_PAUSE_MS))
             return;
@@ -172,12 +143,12 @@ heed_contexts(struct run *r, const struct rest_reply *a)
     r->unreached = 0;
     /* A box that was stopped or is gone refuses: nothing runs there. */
     if (listed == 0) {
-        died(r, REASON_KERNEL_DIED);
+        ending_died(&r->end, REASON_KERNEL_DIED);
     } else if (is_lost(r)) {
-        if (r->forced == REASON_TIMEOUT && ws_close_code(r->ws) == CLOSED_TIMEOUT)
-            r->over = true; /* interrupted by its own clock, and its state is there */
+        if (r->end.forced == REASON_TIMEOUT && ws_close_code(r->ws) == CLOSED_TIMEOUT)
+            r->end.over = true; /* interrupted by its own clock, and its state is there */
         else
-            died(r, REASON_GATEWAY_LOST); /* what still runs there is nobody's */
+            ending_died(&r->end, REASON_GATEWAY_LOST); /* what still runs there is nobody's */
     }
 }
 
@@ -199,9 +170,9 @@ heed_toolbox(struct run *r)
     else if (asked == ASKED_CONTEXTS)
         r->unreached++;
     else if (asked == ASKED_END && rc > 0 && (a.status < 300 || a.status == 404))
-        died(r, r->forced);
+        ending_died(&r->end, r->end.forced);
     if (is_lost(r) && r->unreached >= UNREACHED_MAX && r->stop_step < 3)
-        died(r, REASON_GATEWAY_LOST);
+        ending_died(&r->end, REASON_GATEWAY_LOST);
 }
 
 /* The socket is gone before the interpreter said how it ended. */
@@ -212,11 +183,11 @@ heed_close(struct run *r)
 
     if (code == CLOSED_REFUSED) {
         r->refused = true;
-        r->over = true;
+        r->end.over = true;
     } else if (code == CLOSED_FAULT) {
-        died(r, REASON_KERNEL_DIED);
-    } else if (code == CLOSED_TIMEOUT && r->forced == REASON_NONE) {
-        r->forced = REASON_TIMEOUT;
+        ending_died(&r->end, REASON_KERNEL_DIED);
+    } else if (code == CLOSED_TIMEOUT && r->end.forced == REASON_NONE) {
+        r->end.forced = REASON_TIMEOUT;
     }
 }
 
@@ -228,7 +199,7 @@ look_after(struct run *r)
 
     if (lost)
         heed_close(r);
-    if (r->over || r->asked != ASKED_NOTHING || r->stop_step >= 3 ||
+    if (r->end.over || r->asked != ASKED_NOTHING || r->stop_step >= 3 ||
         now - r->looked_ms < (lost ? LOST_PAUSE_MS : SILENCE_MS) ||
         (!lost && now - r->heard_ms < SILENCE_MS))
         return;
@@ -256,11 +227,11 @@ settle(struct run *r)
 static void
 loop(struct run *r)
 {
-    while (!r->over) {
-        int max = deadline_poll_ms(r->deadline, r->forced == REASON_NONE ? 100 : 50);
+    while (!r->end.over) {
+        int max = deadline_poll_ms(r->deadline, r->end.forced == REASON_NONE ? 100 : 50);
         enum hook_verdict v;
 
-        if (r->forced != REASON_NONE)
+        if (r->end.forced != REASON_NONE)
             max = 50;
         if (r->asked != ASKED_NOTHING && max > 10)
             max = 10; /* curl's descriptors are its own */
@@ -269,14 +240,14 @@ loop(struct run *r)
             break;
         heed_toolbox(r);
         if (output_bytes(r->out) > r->flood_bytes)
-            begin_stop(r, REASON_OUTPUT_LIMIT);
+            ending_stop(&r->end, REASON_OUTPUT_LIMIT);
         if (v != HOOK_GO_ON)
-            begin_stop(r, v == HOOK_INTERRUPT ? REASON_INTERRUPTED : REASON_CLIENT_GONE);
+            ending_stop(&r->end, v == HOOK_INTERRUPT ? REASON_INTERRUPTED : REASON_CLIENT_GONE);
         if (deadline_passed(r->deadline))
-            begin_stop(r, REASON_TIMEOUT);
-        if (!r->over)
+            ending_stop(&r->end, REASON_TIMEOUT);
+        if (!r->end.over)
             look_after(r);
-        if (!r->over)
+        if (!r->end.over)
             escalate(r);
     }
     settle(r);
@@ -390,13 +361,13 @@ conclude(struct run *r, struct execution_result *ret)
     failed = output_has_error(r->out);
     output_take(r->out, NULL, ret);
     ret->execution_count = r->reader.runner.count;
-    ret->ok = r->forced == REASON_NONE && !failed;
-    ret->exit_code = r->forced != REASON_NONE ? -1 : failed ? 1 : 0;
-    ret->reason = r->forced != REASON_NONE ? r->forced
-                  : failed                 ? REASON_EXCEPTION
-                                           : REASON_COMPLETED;
+    ret->ok = r->end.forced == REASON_NONE && !failed;
+    ret->exit_code = r->end.forced != REASON_NONE ? -1 : failed ? 1 : 0;
+    ret->reason = r->end.forced != REASON_NONE ? r->end.forced
+                  : failed                     ? REASON_EXCEPTION
+                                               : REASON_COMPLETED;
     ret->incomplete = r->incomplete || r->ended == CHUNK_OTHER;
-    ret->runtime_invalidated = r->invalid;
+    ret->runtime_invalidated = r->end.invalid;
 }
 
 int
@@ -409,9 +380,11 @@ daytona_exec(struct sandbox *sb, const struct runtime_ref *rt, const struct exec
                     .id = rt->handle,
                     .deadline = deadline_in(req->timeout_ms),
                     .flood_bytes = dt->o.flood_bytes};
+    struct turn_events events = {&dt->turn, hooks};
     struct output_options o = {.max_output_bytes = dt->o.max_output_bytes,
-                               .ctx = &r,
-                               .event = hooks != NULL && hooks->event != NULL ? hand_on : NULL};
+                               .ctx = &events,
+                               .event =
+                                   hooks != NULL && hooks->event != NULL ? turn_hand_on : NULL};
     char nonce[RUNNER_NONCE_SIZE];
     struct err why = ERR_INIT;
     int rc;

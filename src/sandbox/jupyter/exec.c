@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "sandbox/ending.h"
 #include "sandbox/jupyter/collect.h"
 
 /*
@@ -33,18 +34,15 @@ struct run {
     struct channel *ch;
     struct collect *out;
     struct deadline deadline;
-    enum exec_reason forced; /* what we did or found, REASON_NONE while nothing */
-    int64_t stop_ms;         /* when the stop began */
-    int stop_step;           /* how many of its steps were taken */
-    int64_t half_ms;         /* since when one of reply and idle is there */
-    int64_t looked_ms;       /* when the gateway was last asked */
+    struct ending end;
+    int stop_step;     /* how many of its steps were taken */
+    int64_t half_ms;   /* since when one of reply and idle is there */
+    int64_t looked_ms; /* when the gateway was last asked */
     int unreached;
     int reconnects;
     bool asked_after; /* the new channel's kernel_info_request is out */
     bool incomplete;
-    bool invalid; /* the runtime is gone or must go */
-    bool stale;   /* the channel still carries what nobody waits for */
-    bool over;
+    bool stale; /* the channel still carries what nobody waits for */
 };
 
 static void
@@ -67,34 +65,6 @@ sink_oversize(void *ctx, const struct kmsg_head *h, enum kmsg_stream s, uint64_t
 }
 
 static void
-hand_on(void *ctx, const struct exec_event *ev)
-{
-    struct run *r = ctx;
-
-    r->j->turn.news = true;
-    r->hooks->event(r->hooks->ctx, ev);
-}
-
-static void
-begin_stop(struct run *r, enum exec_reason why)
-{
-    if (r->forced != REASON_NONE)
-        return;
-    r->forced = why;
-    r->stop_ms = clock_mono_ms();
-}
-
-/* The end of the runtime, however it was noticed. */
-static void
-died(struct run *r, enum exec_reason why)
-{
-    if (r->forced == REASON_NONE)
-        r->forced = why;
-    r->invalid = true;
-    r->over = true;
-}
-
-static void
 ask_gateway(struct run *r, enum gateway_call call)
 {
     if (gateway_begin(r->j->gateway, call, r->ch->handle, deadline_in(INT32_MAX), NULL) < 0)
@@ -104,21 +74,21 @@ ask_gateway(struct run *r, enum gateway_call call)
 static void
 escalate(struct run *r)
 {
-    int64_t since = clock_mono_ms() - r->stop_ms;
+    int64_t since = clock_mono_ms() - r->end.stop_ms;
     struct collect_state s;
 
-    if (r->forced == REASON_NONE)
+    if (r->end.forced == REASON_NONE)
         return;
     collect_state(r->out, &s);
     if (s.replied && since >= KILL_MS) {
         /* The cell is over; only its output has not all come: that goes with the channel. */
         r->incomplete = true;
         r->stale = true;
-        r->over = true;
+        r->end.over = true;
     } else if (since >= GIVE_UP_MS) {
-        died(r, r->forced);
+        ending_died(&r->end, r->end.forced);
     } else if (since >= KILL_MS) {
-        r->invalid = true;
+        r->end.invalid = true;
         if (gateway_pending(r->j->gateway) == CALL_DELETE ||
             (r->stop_step >= 3 && clock_mono_ms() - r->looked_ms < DELETE_AGAIN_MS))
             return;
@@ -138,7 +108,7 @@ reconnect(struct run *r)
     struct err why = ERR_INIT;
 
     if (++r->reconnects > RECONNECTS_MAX) {
-        died(r, REASON_GATEWAY_LOST);
+        ending_died(&r->end, REASON_GATEWAY_LOST);
         return;
     }
     r->incomplete = true;
@@ -162,12 +132,12 @@ heed_gateway(struct run *r)
         return;
     if (!a.reached) {
         if (++r->unreached >= UNREACHED_MAX && is_lost(r) && r->stop_step < 3)
-            died(r, REASON_GATEWAY_LOST);
+            ending_died(&r->end, REASON_GATEWAY_LOST);
         return;
     }
     r->unreached = 0;
     if (a.alive == ALIVE_NO)
-        died(r, REASON_KERNEL_DIED);
+        ending_died(&r->end, REASON_KERNEL_DIED);
     else if (a.call == CALL_ALIVE && is_lost(r))
         reconnect(r);
 }
@@ -181,7 +151,7 @@ look_after(struct run *r)
     int64_t pause = lost ? LOST_PAUSE_MS : SILENCE_MS;
 
     if (r->ch->restarted) {
-        died(r, REASON_KERNEL_DIED);
+        ending_died(&r->end, REASON_KERNEL_DIED);
         return;
     }
     if (r->reconnects > 0 && !lost && !r->asked_after && ws_state(r->ch->ws) == WS_OPEN) {
@@ -206,11 +176,11 @@ check_end(struct run *r)
 
     collect_state(r->out, &s);
     if (s.idle && s.replied) {
-        r->over = true;
+        r->end.over = true;
         return;
     }
     if (s.bytes > r->j->o.flood_bytes)
-        begin_stop(r, REASON_OUTPUT_LIMIT);
+        ending_stop(&r->end, REASON_OUTPUT_LIMIT);
     if (!s.idle && !s.replied && !after)
         return;
     if (r->half_ms == 0)
@@ -220,27 +190,27 @@ check_end(struct run *r)
     if (now - since < (s.idle ? GRACE_MS : OUTPUT_GRACE_MS))
         return;
     r->incomplete = true;
-    r->over = true;
+    r->end.over = true;
 }
 
 static void
 loop(struct run *r)
 {
-    while (!r->over) {
+    while (!r->end.over) {
         int max = r->half_ms != 0 ? 20 : deadline_poll_ms(r->deadline, 100);
-        enum hook_verdict v = jupyter_turn(r->j, r->hooks, r->forced == REASON_NONE ? max : 50);
+        enum hook_verdict v = jupyter_turn(r->j, r->hooks, r->end.forced == REASON_NONE ? max : 50);
 
         check_end(r);
-        if (r->over)
+        if (r->end.over)
             break;
         heed_gateway(r);
         if (v != HOOK_GO_ON)
-            begin_stop(r, v == HOOK_INTERRUPT ? REASON_INTERRUPTED : REASON_CLIENT_GONE);
+            ending_stop(&r->end, v == HOOK_INTERRUPT ? REASON_INTERRUPTED : REASON_CLIENT_GONE);
         if (deadline_passed(r->deadline))
-            begin_stop(r, REASON_TIMEOUT);
-        if (!r->over)
+            ending_stop(&r->end, REASON_TIMEOUT);
+        if (!r->end.over)
             look_after(r);
-        if (!r->over)
+        if (!r->end.over)
             escalate(r);
     }
 }
@@ -265,8 +235,8 @@ conclude(struct run *r, struct execution_result *ret)
 
     collect_state(r->out, &s);
     collect_take(r->out, ret);
-    if (r->forced != REASON_NONE) {
-        ret->reason = r->forced;
+    if (r->end.forced != REASON_NONE) {
+        ret->reason = r->end.forced;
         ret->ok = false;
         ret->exit_code = -1;
     } else if (!s.replied) {
@@ -276,7 +246,7 @@ conclude(struct run *r, struct execution_result *ret)
                                   : REASON_GATEWAY_LOST;
     }
     ret->incomplete = ret->incomplete || r->incomplete;
-    ret->runtime_invalidated = ret->runtime_invalidated || r->invalid;
+    ret->runtime_invalidated = ret->runtime_invalidated || r->end.invalid;
 }
 
 /* A kernel that has just ended a cell with an error refuses for a moment what follows, without
@@ -291,7 +261,7 @@ run_once(struct run *r, const struct kmsg_execute *x, const struct output_option
 
     collect_free(r->out);
     r->out = collect_new(co);
-    r->over = false;
+    r->end.over = false;
     r->half_ms = 0;
     sink.ctx = r->out;
     if (channel_execute(r->ch, x, &sink, err) < 0)
@@ -301,7 +271,7 @@ run_once(struct run *r, const struct kmsg_execute *x, const struct output_option
     loop(r);
     channel_done(r->ch);
     collect_state(r->out, &s);
-    return s.aborted && r->forced == REASON_NONE && !r->incomplete ? 1 : 0;
+    return s.aborted && r->end.forced == REASON_NONE && !r->incomplete ? 1 : 0;
 }
 
 int
@@ -310,9 +280,11 @@ jupyter_exec(struct sandbox *sb, const struct runtime_ref *rt, const struct exec
 {
     struct jupyter *j = (struct jupyter *)sb;
     struct run r = {.j = j, .hooks = hooks, .deadline = deadline_in(req->timeout_ms)};
+    struct turn_events events = {&j->turn, hooks};
     struct output_options co = {.max_output_bytes = j->o.max_output_bytes,
-                                .ctx = &r,
-                                .event = hooks != NULL && hooks->event != NULL ? hand_on : NULL};
+                                .ctx = &events,
+                                .event =
+                                    hooks != NULL && hooks->event != NULL ? turn_hand_on : NULL};
     struct kmsg_execute x = {
         .code = req->code, .code_len = req->code_len, .store_history = true, .stop_on_error = true};
     int rc = 1;
@@ -330,7 +302,7 @@ jupyter_exec(struct sandbox *sb, const struct runtime_ref *rt, const struct exec
     gateway_cancel(j->gateway);
     conclude(&r, ret);
     collect_free(r.out);
-    if (r.invalid || r.stale || r.reconnects > 0)
+    if (r.end.invalid || r.stale || r.reconnects > 0)
         channel_free(r.ch);
     else
         kept_put(&j->kept, r.ch);
