@@ -22,6 +22,35 @@ struct fixture {
     struct caller ann;
 };
 
+/* A test program's one fixture, with the setup and teardown of its tests. */
+#define FIXTURE(name)                                                                              \
+    static struct fixture name;                                                                    \
+                                                                                                   \
+    static int setup(void **state)                                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        fixture_init(&name);                                                                       \
+        return 0;                                                                                  \
+    }                                                                                              \
+                                                                                                   \
+    static int teardown(void **state)                                                              \
+    {                                                                                              \
+        (void)state;                                                                               \
+        fixture_done(&name);                                                                       \
+        return 0;                                                                                  \
+    }
+
+/* sweep(): one pass of the reaper over it, which must succeed. */
+#define FIXTURE_SWEEP(name)                                                                        \
+    static struct sweep_report sweep(void)                                                         \
+    {                                                                                              \
+        struct sweep_report r;                                                                     \
+        struct err err = ERR_INIT;                                                                 \
+                                                                                                   \
+        assert_int_equal(manager_sweep(name.m, deadline_in(10000), &r, &err), 0);                  \
+        return r;                                                                                  \
+    }
+
 /* Options for a folder; from the environment variable HUSK_TEST_OPTIONS what a test wants
  * otherwise, so that children agree. */
 void fixture_options(struct fixture *f, const char *dir);

@@ -33,15 +33,7 @@ teardown(void **state)
     return 0;
 }
 
-static struct sweep_report
-sweep(void)
-{
-    struct sweep_report r;
-    struct err err = ERR_INIT;
-
-    assert_int_equal(manager_sweep(f.m, deadline_in(10000), &r, &err), 0);
-    return r;
-}
+FIXTURE_SWEEP(f)
 
 static struct session
 look(const char *name)

@@ -16,33 +16,8 @@
 /* Processes killed at chosen lines, and runtimes that went without anybody's doing: what is left is
  * put in order, nothing acknowledged is lost, and the cap stays honest all the while. */
 
-static struct fixture f;
-
-static int
-setup(void **state)
-{
-    (void)state;
-    fixture_init(&f);
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    (void)state;
-    fixture_done(&f);
-    return 0;
-}
-
-static struct sweep_report
-sweep(void)
-{
-    struct sweep_report r;
-    struct err err = ERR_INIT;
-
-    assert_int_equal(manager_sweep(f.m, deadline_in(10000), &r, &err), 0);
-    return r;
-}
+FIXTURE(f)
+FIXTURE_SWEEP(f)
 
 static void
 dies(const char *verb, const char *a, const char *b)

@@ -5,23 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct fixture f;
-
-static int
-setup(void **state)
-{
-    (void)state;
-    fixture_init(&f);
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    (void)state;
-    fixture_done(&f);
-    return 0;
-}
+FIXTURE(f)
 
 static void
 make(const char *owner, unsigned scopes, int64_t expires_at, char token[KEY_TOKEN_SIZE],

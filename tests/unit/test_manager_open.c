@@ -8,23 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct fixture f;
-
-static int
-setup(void **state)
-{
-    (void)state;
-    fixture_init(&f);
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    (void)state;
-    fixture_done(&f);
-    return 0;
-}
+FIXTURE(f)
 
 static int
 entries(const char *dir)
