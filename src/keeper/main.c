@@ -96,9 +96,9 @@ check_state(const char *dir, struct err *err)
     if ((up.st_uid != 0 && up.st_uid != geteuid()) ||
         ((up.st_mode & (S_IWGRP | S_IWOTH)) && !(up.st_mode & S_ISVTX)))
         return err_set(err, ERR_DENIED,
-                       "%s can be exchanged: the folder it is in must belong to root and, where "
-                       "others may write, be sticky (chown root %s; chmod 1771 %s)",
-                       dir, above, above);
+                       "%s can be exchanged: the folder %s must belong to root and, where others "
+                       "may write, be sticky",
+                       dir, above);
     return 0;
 }
 

@@ -83,7 +83,7 @@ keeper_options_of(const struct settings *s, const char *library, struct keeper_o
     for (size_t i = 0; i < sizeof(egress_names) / sizeof(egress_names[0]); i++)
         if (strcmp(s->egress, egress_names[i]) == 0)
             o.egress = (enum egress)i;
-    if (copy(o.state_dir, sizeof(o.state_dir), s->state_dir, "/keeper", "SANDBOX_STATE_DIR", err) <
+    if (copy(o.state_dir, sizeof(o.state_dir), s->state_dir, "-keeper", "SANDBOX_STATE_DIR", err) <
             0 ||
         copy(o.run_dir, sizeof(o.run_dir), s->keeper_dir, "", "SANDBOX_KEEPER_DIR", err) < 0 ||
         copy(o.python, sizeof(o.python), s->kernel_python, "", "SANDBOX_KERNEL_PYTHON", err) < 0 ||

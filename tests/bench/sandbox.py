@@ -97,7 +97,7 @@ def world(stack):
     return {
         "processes of sandboxes": users, "control groups": groups, "files of the keeper": kept, "mounts of the keeper": mounts,
         "interfaces": set(os.listdir("/sys/class/net")),
-        "images": set(os.listdir(stack.path("s", "keeper", "images"))) if os.path.isdir(stack.path("s", "keeper", "images")) else set(),
+        "images": set(os.listdir(stack.path("s-keeper", "images"))),
         "loop devices": {line for line in lines("losetup", "-l", "-n", "-O", "NAME,BACK-FILE") if stack.dir in line},
     }
 

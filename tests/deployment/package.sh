@@ -20,7 +20,7 @@ wait_for() {
 # as on a machine that never had it
 for user in husk husk-kernel husk-web; do userdel $user 2>/dev/null || true; done
 for group in husk husk-kernel husk-files husk-web; do groupdel $group 2>/dev/null || true; done
-rm -rf /var/lib/husk /var/lib/husk-gateway /etc/husk
+rm -rf /var/lib/husk /var/lib/husk-gateway /var/lib/husk-keeper /etc/husk
 # what keeps packages from starting services where no systemd is
 rm -f /usr/sbin/policy-rc.d
 /lib/systemd/systemd-journald & sleep 0.5
@@ -73,11 +73,11 @@ done
 
 say purge
 dpkg -P husk
-for path in /etc/husk /var/lib/husk /var/lib/husk-gateway /lib/systemd/system/husk.service /usr/lib/sysusers.d/husk.conf; do
+for path in /etc/husk /var/lib/husk /var/lib/husk-gateway /var/lib/husk-keeper /lib/systemd/system/husk.service /usr/lib/sysusers.d/husk.conf; do
     if [ -e $path ]; then fail "$path is left after the purge"; fi
 done
 end=$((SECONDS + 10))
-while losetup -l -n -O BACK-FILE | grep -q '^/var/lib/husk/'; do
+while losetup -l -n -O BACK-FILE | grep -q '^/var/lib/husk-keeper/'; do
     [ $SECONDS -lt $end ] || fail "loop devices are left: $(losetup -l)"
     sleep 0.2
 done

@@ -153,7 +153,7 @@ class Stack:
         os.chmod(path, mode if ROOT and not self.one_user else 0o700)
 
     def prepare(self):
-        self._directory(self.state, "root", "husk", 0o1771)
+        self._directory(self.state, "husk", "husk", 0o711)
         self._directory(self.path("s", "workspaces"), "husk", "husk-files", 0o2751)
         self._directory(self.run, "husk", "husk-web", 0o2750)
         self._directory(self.path("g"), "husk-kernel", "husk-kernel", 0o700)
@@ -162,6 +162,7 @@ class Stack:
         os.makedirs(self.path("bin"), exist_ok=True)
         if self.sandboxed:
             self._directory(self.path("kp"), "root", "root", 0o711)
+            self._directory(self.path("s-keeper"), "root", "root", 0o700)
         for program in PROGRAMS + (("husk-keeper", "husk-launch") if self.sandboxed else ()):
             shutil.copy2(os.path.join(BUILD, program), self.path("bin", program))
         shutil.copytree(os.path.join(SOURCE, "deployment", "sandbox"), self.path("sandbox"))

@@ -369,16 +369,16 @@ def test_a_state_folder_that_others_could_exchange_is_refused(stack):
         os.chmod(path, mode)
         return path
 
-    assert "can be exchanged" in start(folder("husks", husk, 0o711))[1]
-    assert "can be exchanged" in start(folder("writable", 0, 0o777))[1]
+    assert "can be exchanged" in start(os.path.join(folder("husks", husk, 0o711), "s"))[1]
+    assert "can be exchanged" in start(os.path.join(folder("writable", 0, 0o777), "s"))[1]
     linked = folder("linked", 0, 0o755)
-    os.symlink(aim, os.path.join(linked, "keeper"))
-    status, said = start(linked)
+    os.symlink(aim, os.path.join(linked, "s-keeper"))
+    status, said = start(os.path.join(linked, "s"))
     assert (status, "a folder of our own" in said) == (1, True), said
     planted = folder("planted", 0, 0o1777)
-    os.mkdir(os.path.join(planted, "keeper"))
-    os.chown(os.path.join(planted, "keeper"), husk, -1)
-    assert "a folder of our own" in start(planted)[1]
+    os.mkdir(os.path.join(planted, "s-keeper"))
+    os.chown(os.path.join(planted, "s-keeper"), husk, -1)
+    assert "a folder of our own" in start(os.path.join(planted, "s"))[1]
     assert os.listdir(aim) == [] and os.stat(aim).st_mode & 0o777 == 0o755
 
 

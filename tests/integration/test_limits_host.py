@@ -199,7 +199,7 @@ def loops(stack):
 
 
 def test_nothing_is_left_of_a_closed_session(stack, client):
-    images = stack.path("s", "keeper", "images")
+    images = stack.path("s-keeper", "images")
     before, attached = set(os.listdir(images)), len(loops(stack))
     client.open("passing")
     client.run("passing", "open('a', 'w').write('1')")

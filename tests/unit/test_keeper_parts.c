@@ -78,7 +78,7 @@ options_of(const char *text, struct err *err)
         rc = keeper_options_of(&s, "/usr/share/husk", &out, err);
     settings_done(&s);
     if (rc == 0) {
-        assert_string_equal(out.state_dir, "/var/lib/husk/keeper");
+        assert_string_equal(out.state_dir, "/var/lib/husk-keeper");
         assert_string_equal(out.run_dir, "/run/husk-keeper");
         assert_int_equal(out.limits.cpu_milli, 1500);
         assert_int_equal(out.egress, EGRESS_PUBLIC);
