@@ -65,10 +65,12 @@ take_folder(struct keeper_options *o, int i, const char *dir, struct err *err)
 static int
 prepare_v2(struct keeper_options *o, const struct cgroup_place *place, struct err *err)
 {
-    const char *own = place->v2;
+    char own[CGROUP_PATH_MAX], name[CGROUP_NAME_MAX];
     char holder[CGROUP_PATH_MAX + sizeof "/" HOLDER];
-    const char *slash = strrchr(own, '/'), *dir = own;
 
+    own_name(o, name);
+    cgroup_v2_home(place->v2, name, own);
+    const char *slash = strrchr(own, '/'), *dir = own;
     (void)snprintf(holder, sizeof holder, "%.*s/" HOLDER, slash ? (int)(slash - own) : 0, own);
     if (cgroup_file_exists(holder, "cgroup.procs"))
         dir = holder;

@@ -36,6 +36,20 @@ has_controller(const char *dir, const char *file, const char *name)
     return false;
 }
 
+void
+cgroup_v2_home(const char *own, const char *name, char ret[CGROUP_PATH_MAX])
+{
+    const char *slash = strrchr(own, '/');
+    char above[CGROUP_PATH_MAX];
+
+    (void)snprintf(ret, CGROUP_PATH_MAX, "%s", own);
+    if (!slash || strcmp(slash + 1, LEAF) != 0)
+        return;
+    (void)snprintf(above, sizeof above, "%.*s", (int)(slash - own), own);
+    if (cgroup_file_exists(above, name)) /* else a service that is called so */
+        (void)snprintf(ret, CGROUP_PATH_MAX, "%s", above);
+}
+
 int
 cgroup_v2_hand_down(const char *dir, struct err *err)
 {

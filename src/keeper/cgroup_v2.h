@@ -11,6 +11,10 @@
  * The one hierarchy: a folder in o->cgroup_dir[0], into which init is born.
  */
 
+/* Where a group `name` for sandboxes belongs, given our own: there, or, when that is the leaf to
+ * which a predecessor moved us and whoever may start us again, above. */
+void cgroup_v2_home(const char *own, const char *name, char ret[CGROUP_PATH_MAX]);
+
 /* Makes a group fit to have others below: one whose children have controllers may hold no
  * processes, so that we, or everybody who is in it, go to a leaf; then hands memory, pids and cpu
  * down. ERR_UNAVAILABLE says what is missing. */

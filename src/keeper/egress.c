@@ -6,8 +6,10 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "keeper/box.h"
 #include "keeper/nft.h"
+#include "keeper/nft_watch.h"
 #include "keeper/notify.h"
 #include "keeper/veth.h"
 
@@ -65,6 +67,31 @@ egress_prepare(const struct keeper_options *o, struct err *err)
     if (box_is_supervised(o))
         return notify_prepare(o, err);
     return 0;
+}
+
+int
+egress_watch(const struct keeper_options *o, struct err *err)
+{
+    return by_veth(o) ? nft_watch_open(err) : -1;
+}
+
+void
+egress_restore(const struct keeper_options *o)
+{
+    struct err err = ERR_INIT;
+    struct in_addr resolver;
+
+    if (!by_veth(o))
+        return;
+    const struct in_addr *r = inet_pton(AF_INET, o->egress_dns, &resolver) == 1 ? &resolver : NULL;
+    int whole = nft_is_whole(r, &err);
+    if (whole == 1)
+        return;
+    if (whole == 0 && nft_install(r, &err) == 0)
+        log_warning("nftables table inet " NFT_TABLE " was changed or removed by others, which "
+                    "held nothing back; it is restored");
+    else
+        log_error("sandboxes may reach what they must not: %s", err.msg);
 }
 
 int

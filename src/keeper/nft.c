@@ -20,6 +20,7 @@
 #include "base/buf.h"
 #include "keeper/deny.h"
 #include "keeper/netlink.h"
+#include "keeper/nft_watch.h"
 #include "keeper/veth.h"
 
 /*
@@ -441,16 +442,22 @@ put_rule(struct batch *b, struct nftnl_rule *r)
     commit(b, m);
 }
 
+static bool
+about_resolver(const struct rule *rule)
+{
+    for (size_t w = 0; w < WORDS_MAX; w++)
+        if (rule->words[w] == TO_RESOLVER)
+            return true;
+    return false;
+}
+
 static void
 put_rules(struct batch *b, const struct in_addr *resolver)
 {
     for (size_t i = 0; i < sizeof RULES / sizeof RULES[0]; i++) {
         const struct rule *rule = &RULES[i];
-        bool about_resolver = false;
 
-        for (size_t w = 0; w < WORDS_MAX; w++)
-            about_resolver |= rule->words[w] == TO_RESOLVER;
-        if (about_resolver && !resolver)
+        if (about_resolver(rule) && !resolver)
             continue;
         struct nftnl_rule *r = new_rule(rule->chain, rule->comment);
         for (size_t w = 0; w < WORDS_MAX && rule->words[w] != END; w++)
@@ -506,4 +513,45 @@ nft_install(const struct in_addr *resolver, struct err *err)
     buf_done(&b.bytes);
     netlink_close(&n);
     return status;
+}
+
+static unsigned
+rules_due(const struct in_addr *resolver)
+{
+    size_t n;
+    unsigned due = 0;
+    const struct deny_row *rows = deny_rows(&n);
+
+    for (size_t i = 0; i < sizeof RULES / sizeof RULES[0]; i++)
+        due += resolver || !about_resolver(&RULES[i]);
+    for (size_t i = 0; i < n; i++)
+        due += rows[i].family == AF_INET;
+    return due;
+}
+
+static void
+count_rule(const struct nlmsghdr *m, void *ctx)
+{
+    unsigned *there = ctx;
+
+    if (nft_is_ours(m))
+        ++*there;
+}
+
+int
+nft_is_whole(const struct in_addr *resolver, struct err *err)
+{
+    struct netlink n = {0};
+    NETLINK_BUFFER(buf);
+    unsigned there = 0;
+
+    if (netlink_open(&n, NETLINK_NETFILTER, err) < 0)
+        return -1;
+    struct nlmsghdr *m =
+        nftnl_nlmsg_build_hdr(buf, NFT_MSG_GETRULE, NFPROTO_INET, NLM_F_DUMP, ++n.seq);
+    int status = netlink_ask(&n, m, count_rule, &there);
+    if (status < 0)
+        (void)err_sys(err, ERR_UNAVAILABLE, errno, "nftables table inet " NFT_TABLE);
+    netlink_close(&n);
+    return status < 0 ? -1 : there == rules_due(resolver);
 }

@@ -20,7 +20,9 @@
 #include "base/num.h"
 #include "base/packet.h"
 #include "base/sig.h"
+#include "keeper/egress.h"
 #include "keeper/monitor.h"
+#include "keeper/nft_watch.h"
 #include "keeper/sandboxes.h"
 #include "keeper/sweep.h"
 #include "keeper/volume.h"
@@ -28,6 +30,7 @@
 #define FIRST_PASSED_FD 3 /* SD_LISTEN_FDS_START */
 #define EXIT_REFUSED 70
 #define WARN_INTERVAL_MS 1000
+#define OWN_FDS 4 /* polled besides those of adopted monitors */
 
 enum child_kind { CHILD_MONITOR, CHILD_REQUEST, CHILD_SWEEP };
 
@@ -44,6 +47,7 @@ struct loop {
     int *adopted;           /* pidfds of monitors that an earlier keeper has forked */
     int n_adopted;
     struct pollfd *polled;
+    int egress_fd; /* of egress_watch(), or -1 */
     bool sweeping, sweep_wanted;
     struct deadline next_sweep;
     int64_t warned_ms;
@@ -320,10 +324,11 @@ serve(struct loop *l, struct err *err)
         p[1] = (struct pollfd){.fd = l->k->launch_fd, .events = POLLIN};
         p[2] = (struct pollfd){.fd = l->requests < REQUESTS_MAX ? l->k->files_fd : -1,
                                .events = POLLIN};
+        p[3] = (struct pollfd){.fd = l->egress_fd, .events = POLLIN};
         for (int i = 0; i < l->n_adopted; i++)
-            p[3 + i] = (struct pollfd){.fd = l->adopted[i], .events = POLLIN};
-        int n =
-            poll(p, 3 + (nfds_t)l->n_adopted, deadline_poll_ms(l->next_sweep, SWEEP_INTERVAL_MS));
+            p[OWN_FDS + i] = (struct pollfd){.fd = l->adopted[i], .events = POLLIN};
+        int n = poll(p, OWN_FDS + (nfds_t)l->n_adopted,
+                     deadline_poll_ms(l->next_sweep, SWEEP_INTERVAL_MS));
         if (n < 0 && errno != EINTR)
             return err_sys(err, ERR_INTERNAL, errno, "cannot wait");
         if (n <= 0)
@@ -334,22 +339,28 @@ serve(struct loop *l, struct err *err)
             accept_launch(l);
         if (p[2].revents)
             accept_request(l);
-        forget_adopted(l, p + 3);
+        if (p[3].revents && nft_watch_read(l->egress_fd))
+            l->sweep_wanted = true;
+        forget_adopted(l, p + OWN_FDS);
     }
 }
 
 int
 server_run(struct keeper *k, struct err *err)
 {
+    struct err unwatched = ERR_INIT;
     struct loop l = {.k = k, .max_children = k->max_sandboxes + REQUESTS_MAX + 1};
     int64_t sandboxes = 0;
     char none[WIRE_KERNEL_MAX];
 
     l.children = xcalloc((size_t)l.max_children, sizeof(*l.children));
     l.adopted = xcalloc((size_t)k->max_sandboxes, sizeof(*l.adopted));
-    l.polled = xcalloc((size_t)k->max_sandboxes + 3, sizeof(*l.polled));
+    l.polled = xcalloc((size_t)k->max_sandboxes + OWN_FDS, sizeof(*l.polled));
     l.sweep_wanted = true;
     l.next_sweep = deadline_in(SWEEP_INTERVAL_MS);
+    l.egress_fd = k->ready ? egress_watch(&k->o, &unwatched) : -1;
+    if (unwatched.code)
+        log_warning("%s: they are looked at every %d s", unwatched.msg, SWEEP_INTERVAL_MS / 1000);
     adopt(&l);
     int rc = serve(&l, err);
     (void)sandboxes_next(&k->o, "", none, &sandboxes);
@@ -359,6 +370,7 @@ server_run(struct keeper *k, struct err *err)
                  (long long)sandboxes);
     for (int i = 0; i < l.n_adopted; i++)
         (void)close(l.adopted[i]);
+    cleanup_close(&l.egress_fd);
     free(l.children);
     free(l.adopted);
     free(l.polled);

@@ -79,6 +79,7 @@ sweep_run(const struct keeper_options *o)
 {
     void *ctx = (void *)o; /* the callbacks only read it */
 
+    egress_restore(o); /* first: what it holds back is not held back meanwhile */
     sweep_sockets(o);
     cgroup_sweep(o, lives, ctx);
     egress_sweep(o, taken, ctx);

@@ -253,13 +253,21 @@ net_try(pid_t from, int type, const char *address, uint16_t port)
     return WEXITSTATUS(status);
 }
 
-void
-net_assert_reached(pid_t from, int type, const char *address, uint16_t port)
+int
+net_try_patiently(pid_t from, int type, const char *address, uint16_t port)
 {
     int error = ETIMEDOUT;
 
     for (int i = 0; i < 10 && error == ETIMEDOUT; i++)
         error = net_try(from, type, address, port);
+    return error;
+}
+
+void
+net_assert_reached(pid_t from, int type, const char *address, uint16_t port)
+{
+    int error = net_try_patiently(from, type, address, port);
+
     if (error != 0)
         fail_msg("%s port %u: %s", address, port, strerror(error));
 }

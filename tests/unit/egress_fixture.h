@@ -42,7 +42,9 @@ socklen_t net_address(const char *text, uint16_t port, struct sockaddr_storage *
 /* Connects (TCP) or asks and waits for the answer (UDP) from the network namespace of a process:
  * 0 when answered, else an errno; ETIMEDOUT after 0.4 s. */
 int net_try(pid_t from, int type, const char *address, uint16_t port);
-/* Fails the test unless it is answered; a machine under load gets some more time. */
+/* The same for a machine under load, which gets some more time. */
+int net_try_patiently(pid_t from, int type, const char *address, uint16_t port);
+/* Fails the test unless it is answered, given that time. */
 void net_assert_reached(pid_t from, int type, const char *address, uint16_t port);
 
 #endif

@@ -168,6 +168,26 @@ test_v2_controllers_are_handed_down(void **state)
     is("keeper/cgroup.procs", "42");
 }
 
+/* In a container whoever starts the keeper was moved to the leaf with it. */
+static void
+test_v2_a_keeper_that_begins_in_its_leaf_goes_above(void **state)
+{
+    char leaf[PATH_MAX], home[CGROUP_PATH_MAX], group[PATH_MAX];
+
+    (void)state;
+    tmpdir_path(leaf, folder, "keeper");
+    tmpdir_path(group, folder, "husk-keeper-0a");
+    cgroup_v2_home(leaf, "husk-keeper-0a", home);
+    assert_string_equal(home, leaf); /* somebody else's name */
+    assert_int_equal(mkdir(group, 0755), 0);
+    cgroup_v2_home(leaf, "husk-keeper-0a", home);
+    assert_string_equal(home, folder);
+    cgroup_v2_home(leaf, "husk-keeper-0b", home);
+    assert_string_equal(home, leaf);
+    cgroup_v2_home(folder, "husk-keeper-0a", home);
+    assert_string_equal(home, folder);
+}
+
 /* A v2 hierarchy, mounted for this test; controllers are v1's where the machine has both. */
 static bool
 mount_v2(void)
@@ -364,6 +384,7 @@ main(void)
         BOX_TEST(test_v2_limits_are_written),
         BOX_TEST(test_v2_counters_are_read),
         BOX_TEST(test_v2_controllers_are_handed_down),
+        BOX_TEST(test_v2_a_keeper_that_begins_in_its_leaf_goes_above),
         BOX_TEST(test_v2_kills_and_removes),
         BOX_TEST(test_v2_sandbox_is_born_into_it),
         BOX_TEST(test_what_nobody_owns_is_swept),

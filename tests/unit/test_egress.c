@@ -10,6 +10,7 @@
 
 #include "egress_fixture.h"
 #include "keeper/egress.h"
+#include "keeper/nft_watch.h"
 
 /* Policy public by veth and nftables, in network namespaces of the test's own. */
 static struct net_world world;
@@ -55,7 +56,7 @@ the_internet_is_reached(void **state)
 static void
 assert_refused(const char *address, uint16_t port)
 {
-    int tcp = net_try(one, SOCK_STREAM, address, port);
+    int tcp = net_try_patiently(one, SOCK_STREAM, address, port);
     int udp = net_try(one, SOCK_DGRAM, address, port);
 
     if (tcp == 0 || udp == 0)
@@ -228,6 +229,39 @@ a_new_keeper_replaces_the_table_and_leftover_links(void **state)
     net_kill(next);
 }
 
+/* The host's own firewall is loaded again, or somebody edits our table. */
+static void
+a_table_that_others_changed_is_restored(void **state)
+{
+    static const char *const changes[] = {
+        "nft flush ruleset",
+        "nft flush chain inet husk input",
+        "nft insert rule inet husk input accept",
+        "nft delete table inet husk; nft add table inet husk",
+    };
+    int watch = egress_watch(&options, NULL);
+
+    (void)state;
+    assert_true(watch >= 0);
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        assert_refused(NET_HOST, 80);
+        net_run("%s", changes[i]);
+        if (i == 0) /* without it nothing is held back; the other changes are to a part of it */
+            net_assert_reached(one, SOCK_STREAM, NET_HOST, 80);
+        assert_true(nft_watch_read(watch));
+        egress_restore(&options);
+        assert_true(nft_watch_read(watch)); /* our own doing, which calls for nothing more */
+        egress_restore(&options);
+        assert_false(nft_watch_read(watch));
+    }
+    assert_refused(NET_HOST, 80);
+    net_assert_reached(one, SOCK_STREAM, NET_PUBLIC, 80);
+    net_run("nft 'add table inet other; add chain inet other husk; "
+            "add rule inet other husk accept; delete table inet other'");
+    assert_false(nft_watch_read(watch));
+    assert_int_equal(close(watch), 0);
+}
+
 static bool
 only_two(void *ctx, int slot)
 {
@@ -323,6 +357,7 @@ main(void)
         WITH_SANDBOXES(translated_addresses_are_looked_at_again),
         WITH_SANDBOXES(others_traffic_is_let_alone),
         WITH_SANDBOXES(a_new_keeper_replaces_the_table_and_leftover_links),
+        WITH_SANDBOXES(a_table_that_others_changed_is_restored),
         WITH_SANDBOXES(links_of_nobody_are_swept),
         WITH_SANDBOXES(the_last_slot_has_an_address_too),
         WITH_SANDBOXES(a_sandbox_that_is_gone_leaves_nothing),
