@@ -100,22 +100,21 @@ remove_blob(void *ctx, const char *sha256)
     return blobs_remove(m->artifacts_fd, sha256);
 }
 
-/* 1 it is gone, else it is in use or that cannot be told now. */
-static int
-forget(struct manager *m, const char *sha256)
+bool
+artifact_content_forget(struct manager *m, const char *sha256)
 {
     struct err err = ERR_INIT;
     int r = artifact_store_forget(m->db, sha256, remove_blob, m, &err);
 
     if (r < 0)
         log_warning("a content is left to the next sweep: %s", err.msg);
-    return r;
+    return r > 0;
 }
 
 static void
 on_blob(void *ctx, const char *sha256)
 {
-    (void)forget(ctx, sha256);
+    (void)artifact_content_forget(ctx, sha256);
 }
 
 int
@@ -138,7 +137,7 @@ on_old(void *ctx, const char *sha256)
 {
     struct unnamed *u = ctx;
 
-    if (forget(u->m, sha256) > 0)
+    if (artifact_content_forget(u->m, sha256))
         u->removed++;
 }
 

@@ -101,6 +101,8 @@ put_and_add(const struct keeping *k, const struct file_entry *e, int fd, enum ar
                 0 ||
             artifact_store_add(m->db, &a, ret_how, ret, err) < 0)
             return -1;
+        if (*ret_how == ARTIFACT_COUNT_FULL || *ret_how == ARTIFACT_BYTES_FULL)
+            artifact_content_forget(m, sha256); /* or runs over the quota would fill the disk */
         if (*ret_how != ARTIFACT_BLOB_GONE)
             return 0;
     }

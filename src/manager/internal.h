@@ -142,6 +142,8 @@ int manager_workspace_remove(struct manager *m, const char *backend, int64_t wor
 /* artifacts.c */
 /* Makes m->artifacts_fd be there; not_implemented where nothing is kept. */
 int manager_artifacts_dir(struct manager *m, struct err *err);
+/* Removes a content that no row names; false where one does, or that cannot be told now. */
+bool artifact_content_forget(struct manager *m, const char *sha256);
 void upkeep_artifacts(struct manager *m, struct deadline d, struct sweep_report *r);
 
 /* isolation.c */

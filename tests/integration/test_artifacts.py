@@ -221,6 +221,11 @@ def test_quotas_are_of_an_owner_and_say_which(stack):
     r = ran(large, "for i in range(3): open(f'{i}', 'wb').write(bytes(1 << 20))", capture=True)
     assert [a["path"] for a in r["artifacts"]] == ["0", "1"] and r["artifacts_left_out"]["files"] == [{"path": "2", "reason": "quota_bytes"}]
     assert stack.sql("SELECT versions, bytes FROM artifact_usage WHERE owner = 'large'") == [(2, 2 << 20)]
+    # what the quota left out takes no room either, or runs without end would fill the disk
+    r = ran(large, "for i in range(3): open(f'{i}', 'wb').write(bytes([i + 1]) * (1 << 20))", capture=True)
+    assert r["artifacts"] == [] and r["artifacts_left_out"]["count"] == 3
+    named = {sha[2:] for sha, in stack.sql("SELECT sha256 FROM artifact_versions")}
+    assert blobs(stack) <= named
 
 
 def test_contents_shared_by_owners_show_nothing_of_one_another(stack, client):
