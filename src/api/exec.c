@@ -67,7 +67,7 @@ on_begun(void *ctx, const struct execution *row, const struct session *s)
         run->gone = true;
         return;
     }
-    /* Without a spool (a full disk) the stream still has its result. */
+    /* Without a spool (a full disk) the stream has a result that holds everything. */
     if (sse_attach(&run->sse, row->eid, 0, &err) < 0)
         log_warning("execution without events: %s", err.msg);
 }
@@ -147,6 +147,7 @@ answer(struct api_call *c, struct exec_run *run, struct exec_outcome *o)
     if (run->gone)
         return;
     if (run->stream) {
+        run->sse.untold_bytes = o->untold_bytes;
         sse_end(&run->sse, &o->row, &o->result, session_of(o), 0);
         return;
     }

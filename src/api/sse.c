@@ -2,6 +2,7 @@
 #include "api/sse.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/render.h"
@@ -109,8 +110,8 @@ frame_piece(struct sse *s)
         return;
     (void)buf_puts(&s->out, is_text(s->ev.type) ? "\"}\n\n" : "\n\n");
     s->in_event = false;
-    if (s->ev.type == EVENT_RESULT)
-        s->result_seen = true;
+    s->gap_seen = s->gap_seen || s->ev.type == EVENT_GAP;
+    s->result_seen = s->ev.type == EVENT_RESULT;
 }
 
 /* Fills the buffer from the spool; false when there is nothing more to frame just now. */
@@ -217,6 +218,15 @@ sse_send(struct sse *s, enum exec_event_type type, const char *p, size_t n)
     return s->out.len > 0 ? send_out(s) : 0;
 }
 
+static int
+send_gap(struct sse *s)
+{
+    char json[64];
+    int n = snprintf(json, sizeof json, "{\"dropped_bytes\":%" PRId64 "}", s->untold_bytes);
+
+    return sse_send(s, EVENT_GAP, json, (size_t)n);
+}
+
 void
 sse_end(struct sse *s, const struct execution *row, const struct execution_result *r,
         const struct session *session, int64_t after_seq)
@@ -228,6 +238,8 @@ sse_end(struct sse *s, const struct execution *row, const struct execution_resul
     /* Taken up again behind the last event: the reader has had its result before. */
     if (after_seq > 0 && s->ended && s->n_events == 0)
         return;
-    if (render_result(&s->call->api->o, row, r, session, false, &json) == 0)
+    if (s->untold_bytes > 0 && !s->gap_seen && send_gap(s) < 0)
+        return;
+    if (render_result(&s->call->api->o, row, r, session, s->reader == NULL, &json) == 0)
         (void)sse_send(s, EVENT_RESULT, json.data, json.len);
 }

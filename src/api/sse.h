@@ -17,8 +17,10 @@ struct sse {
     struct exec_event ev;        /* being framed; borrowed from the reader */
     size_t off;                  /* how much of it is framed */
     bool in_event;
-    bool ended;       /* the spool's end mark, or it is damaged */
-    bool result_seen; /* a result went out: nothing may follow it */
+    bool ended; /* the spool's end mark, or it is damaged */
+    bool gap_seen;
+    bool result_seen;     /* a result went out: nothing may follow it */
+    int64_t untold_bytes; /* of events that the spool lacks without a word (a full disk) */
     int64_t last_seq;
     int64_t n_events;
     int64_t moved_ms; /* CLOCK_MONOTONIC: bytes last went out */
@@ -40,8 +42,8 @@ int sse_attach(struct sse *s, const char *eid, int64_t after_seq, struct err *er
 enum sse_state sse_pump(struct sse *s);
 /* Sends the rest of the spool as it stands, blocking while the peer takes something. */
 int sse_flush(struct sse *s);
-/* Ends the stream: if it has had no result yet, the one for this row is sent. after_seq as
- * attached. */
+/* Ends the stream: if it has had no result yet, the one for this row is sent, with all its text
+ * where there was no spool to send that from. after_seq as attached. */
 void sse_end(struct sse *s, const struct execution *row, const struct execution_result *r,
              const struct session *session, int64_t after_seq);
 

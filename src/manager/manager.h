@@ -143,7 +143,8 @@ struct exec_outcome {
     struct execution_result result;
     struct session session; /* as it stands after; state_lost to be told in this answer */
     bool replayed;
-    bool closes; /* the session is closed with the call: the answer only names it */
+    bool closes;          /* the session is closed with the call: the answer only names it */
+    int64_t untold_bytes; /* of events that are not in the spool, and nothing there says so */
 };
 void exec_outcome_done(struct exec_outcome *o);
 

@@ -267,6 +267,7 @@ record(struct run *r, struct exec_outcome *out, bool take_state_lost)
     buf_done(&rest);
     if (!r->spool)
         return;
+    out->untold_bytes = spool_untold(r->spool);
     kept = r->cb->render && r->cb->render(r->cb->ctx, out, true, &whole) == 0;
     if (spool_finish(r->spool, &end, kept ? buf_str(&whole) : NULL, whole.len, &err) < 0)
         log_warning("the result of execution %s is not kept: %s", r->row.eid, err.msg);

@@ -33,6 +33,8 @@ int spool_create(const char *dir, const char *eid, int64_t max_bytes, struct spo
 /* Appends; a full disk or the bound marks the spool as gapped, it is no error. ret_seq may be NULL.
  */
 int spool_append(struct spool_writer *w, const struct exec_event *ev, int64_t *ret_seq);
+/* Bytes of dropped events that no gap record tells of: there was no room for that one either. */
+int64_t spool_untold(const struct spool_writer *w);
 /* How a run ended: what its row will say. */
 struct spool_end {
     int64_t ended_at, duration_ms, bytes_stdout, bytes_stderr, bytes_rich;

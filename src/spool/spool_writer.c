@@ -83,14 +83,21 @@ spool_append(struct spool_writer *w, const struct exec_event *ev, int64_t *ret_s
     if (last && w->gapped && w->dropped)
         put_gap(w);
     int64_t seq = ++w->seq;
-    bool wanted = fits && (last || !w->gapped);
+    /* A result behind a gap that could not be written would pass for that of a whole run. */
+    bool wanted = fits && (last ? w->dropped == 0 : !w->gapped);
     if (!wanted || !put_record(w, (uint32_t)ev->type, seq, ev->p, ev->n)) {
         w->gapped = true;
-        w->dropped += (int64_t)ev->n;
+        w->dropped += last ? 0 : (int64_t)ev->n;
     }
     if (ret_seq)
         *ret_seq = seq;
     return 0;
+}
+
+int64_t
+spool_untold(const struct spool_writer *w)
+{
+    return w->dropped;
 }
 
 /* The end mark and the result behind it, in one write: a reader finds both or neither. */

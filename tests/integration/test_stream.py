@@ -1,6 +1,9 @@
 """Event streams: order, resumption, slow and vanished readers, runs that go on alone, idempotency."""
 import concurrent.futures
+import contextlib
+import os
 import socket
+import subprocess
 import time
 import uuid
 
@@ -154,3 +157,41 @@ def test_followers_leave_workers_for_files(client, session):
     refused = [a for a in answers if a.status != 200]
     assert len(refused) >= 2 and {(a.code, a.headers["retry-after"]) for a in refused} == {("no_worker", "2")}
     assert all(a.body.count(b"event: result") == 1 for a in answers if a.status == 200) and len(answers) > len(refused)
+
+
+@contextlib.contextmanager
+def no_room_for_events(stack, how):
+    spool = os.path.join(stack.state, "spool")
+    mode = os.stat(spool).st_mode & 0o7777
+    if how == "no file":
+        os.chmod(spool, 0o500)
+        try:
+            yield
+        finally:
+            os.chmod(spool, mode)
+        return
+    if os.geteuid() != 0:
+        pytest.skip("a full disk takes a mount")
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=4096,mode=0{mode:o},uid={os.stat(spool).st_uid}", "husk-full",
+                       spool], check=False).returncode != 0:
+        pytest.skip("nothing can be mounted here")
+    try:
+        with open(os.path.join(spool, "filler"), "wb") as f:
+            f.write(bytes(4096))
+        yield
+    finally:
+        subprocess.run(["umount", "-l", spool], check=True)
+
+
+@pytest.mark.parametrize("how", ["no file", "no byte"])
+def test_a_stream_whose_events_find_no_room_says_so_or_has_all_in_its_result(stack, client, session, how):
+    client.run(session, "1")
+    with no_room_for_events(stack, how):
+        events = [e for e in client.stream("POST", f"/v1/sessions/{session}/exec", {"code": "print('seen')"}) if e[0]]
+        whole = client.run(session, "print('seen')")
+    assert whole["stdout"] == "seen\n" and whole["reason"] == "completed"
+    kinds, result = [e[0] for e in events], events[-1][2]
+    assert kinds[-1] == "result" and kinds.count("result") == 1 and result["reason"] == "completed"
+    text = "".join(e[2]["text"] for e in events if e[0] == "stdout")
+    assert "gap" in kinds or text + result.get("stdout", "") == "seen\n", events
+    assert [e[1] for e in events] == sorted({e[1] for e in events})

@@ -278,6 +278,31 @@ t_a_full_disk_is_a_gap_and_no_half_record(void **state)
     spool_reader_free(r);
 }
 
+/* Not even the gap finds room: then there is no result either that would pass for a whole run's. */
+static void
+t_a_disk_that_stays_full_shows_no_result(void **state)
+{
+    (void)state;
+    struct rlimit was, low;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    low = was;
+    low.rlim_cur = 60; /* the first record, and a short result would fit too */
+    struct spool_writer *w = writer(1 << 20);
+    put(w, EVENT_STDOUT, "0123456789");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+    assert_int_equal(spool_untold(w), 0);
+    put(w, EVENT_STDOUT, "0123456789");
+    put(w, EVENT_RESULT, "{}");
+    assert_int_equal(spool_untold(w), 10);
+    (void)spool_finish(w, NULL, NULL, 0, NULL);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+    struct spool_reader *r = reader(0);
+    expect(r, EVENT_STDOUT, "0123456789", 1);
+    assert_int_equal(next(r), 2);
+    spool_reader_free(r);
+}
+
 static void
 t_a_record_that_is_not_whole_is_waited_for(void **state)
 {
@@ -404,6 +429,7 @@ main(void)
         T(t_a_run_that_ends_in_a_gap_still_shows_it),
         T(t_a_payload_over_the_maximum_is_dropped),
         T(t_a_full_disk_is_a_gap_and_no_half_record),
+        T(t_a_disk_that_stays_full_shows_no_result),
         T(t_a_record_that_is_not_whole_is_waited_for),
         T(t_damage_is_noticed),
         T(t_names_do_not_lead_out),
