@@ -151,6 +151,20 @@ def test_a_stopped_sandbox_is_woken_once(client, daytona):
     assert client.run("w", "print(3)")["session"]["state_lost"] is True
 
 
+def test_a_sandbox_that_stops_while_it_is_opened_keeps_its_files(stack, client, daytona):
+    client.open("v", ttl=1)
+    client.run("v", "open('f', 'w').write('kept')")
+    wait_until(lambda: [s["state"] for s in daytona.sandboxes()] == ["stopped"], 20, "the stop")
+    daytona.set(slow={"folder": 700})
+    with meanwhile(client.post, "/v1/sessions", {"session_id": "v"}) as opening:
+        wait_until(lambda: daytona.count("folder") > 1, 10, "the first call to the toolbox")
+        daytona.set(slow={})
+        daytona.control(auto={"id": "*", "do": "stop"})
+        assert opening.result().status == 201 and opening.result().json()["files_kept"] is True, opening.result()
+    assert client.run("v", "print(open('f').read())")["stdout"] == "kept\n"
+    assert daytona.count("create") == 1 and daytona.count("delete") == 0
+
+
 def test_a_gone_sandbox_gives_way_to_a_new_one(client, daytona):
     for number, how in enumerate(({"auto": {"id": "*", "do": "delete"}}, {"force": {"id": "*", "state": "error"}},
                                   {"force": {"id": "*", "state": "archived"}}, {"force": {"id": "*", "state": "destroyed"}})):

@@ -13,6 +13,7 @@
 #define BODY_MAX 8192
 #define PAGE 200 /* boxes an answer holds at most */
 #define PAGES_MAX 50
+#define CURSOR_MAX 1024
 #define DELETES_MAX 10
 #define DELETE_PAUSE_MS 300
 
@@ -107,7 +108,12 @@ api_get(struct daytona *dt, const char *id, struct box *ret, struct deadline d, 
     char path[PATH_BYTES];
 
     path_of(path, id, "");
-    return call_box(dt, "GET", path, NULL, "show a sandbox", ret, d, err);
+    if (call_box(dt, "GET", path, NULL, "show a sandbox", ret, d, err) < 0)
+        return -1;
+    if (strcmp(ret->id, id) != 0) /* nothing of it may be taken for the state of this one */
+        return err_slug(err, ERR_UNAVAILABLE, "gateway_error",
+                        "asked to show a sandbox, Daytona showed another");
+    return 0;
 }
 
 int
@@ -150,48 +156,83 @@ api_create(struct daytona *dt, const char *key, struct box *ret, struct deadline
     return 0;
 }
 
-/* One page: 1 there is another (*cursor is its), 0 the last or cb said no, -1. */
+/* What a list is asked for, and how far it has come. */
+struct pages {
+    const char *key;
+    struct buf query, cursor;
+    api_box_cb cb;
+    void *ctx;
+};
+
+/* Hands the boxes of a page on: 1 go on, 0 cb said no, -1 that is no list of boxes.  A server that
+ * filters otherwise than it was asked to must not give us the boxes of others. */
 static int
-page(struct daytona *dt, const struct buf *query, struct buf *cursor, api_box_cb cb, void *ctx,
-     struct deadline d, struct err *err)
+take_page(const struct daytona *dt, const struct pages *p, json_val items)
+{
+    if (json_type(items) != JSON_ARRAY)
+        return -1;
+    for (size_t i = 0; i < json_length(items); i++) {
+        json_val item = json_item(items, i);
+        struct box b;
+
+        if (!box_read(&b, item))
+            return -1;
+        if (b.state != BOX_ENDED && box_is_of(item, dt->o.deployment, p->key) &&
+            p->cb(p->ctx, &b) != 0)
+            return 0;
+    }
+    return 1;
+}
+
+/* One page: 1 there is another (p->cursor is its), 0 the last or cb said no, -1. */
+static int
+page(struct daytona *dt, struct pages *p, struct deadline d, struct err *err)
 {
     _cleanup_buf_ struct buf path = BUF_INIT(PATH_BYTES);
     struct rest_reply r;
     struct json_doc *doc = NULL;
     json_val items;
     const char *next;
-    int more = 0;
+    int more;
 
-    (void)buf_append(&path, query->data, query->len);
-    if (cursor->len > 0) {
+    (void)buf_append(&path, p->query.data, p->query.len);
+    if (p->cursor.len > 0) {
         (void)buf_puts(&path, "&cursor=");
-        (void)rest_escape(&path, buf_str(cursor));
+        (void)rest_escape(&path, buf_str(&p->cursor));
     }
     if (buf_check(&path, "the URL of a list", err) < 0 ||
         call(dt, "GET", buf_str(&path), NULL, "list sandboxes", d, &r, err) < 0 ||
         api_parse(&r, "list sandboxes", &doc, err) < 0)
         return -1;
     items = json_member(json_root(doc), "items");
-    if (json_type(items) != JSON_ARRAY) {
-        json_free(doc);
+    next = json_cstring(json_member(json_root(doc), "nextCursor"));
+    buf_clear(&p->cursor);
+    if (next != NULL)
+        (void)buf_puts(&p->cursor, next);
+    more = p->cursor.failed ? -1 : take_page(dt, p, items);
+    json_free(doc);
+    if (more < 0)
         return err_slug(err, ERR_UNAVAILABLE, "gateway_error",
                         "asked to list sandboxes, Daytona gave no list");
-    }
-    next = json_cstring(json_member(json_root(doc), "nextCursor"));
-    buf_clear(cursor);
-    if (next != NULL && next[0] != '\0' && buf_puts(cursor, next) == 0)
-        more = 1;
-    for (size_t i = 0; i < json_length(items); i++) {
-        struct box b;
+    return more > 0 && p->cursor.len > 0;
+}
 
-        if (!box_read(&b, json_item(items, i)) || b.state == BOX_ENDED)
-            continue;
-        if (cb(ctx, &b) != 0) {
-            more = 0;
-            break;
-        }
+/* All of them, or an error: who is missing in a list that was cut short would be made once more. */
+static int
+all_pages(struct daytona *dt, struct pages *p, struct deadline d, struct err *err)
+{
+    int more = 1;
+
+    (void)buf_printf(&p->query, "&limit=%d", PAGE);
+    if (buf_check(&p->query, "the labels of a sandbox", err) < 0)
+        return -1;
+    for (int i = 0; more > 0; i++) {
+        if (i == PAGES_MAX)
+            return err_slug(err, ERR_UNAVAILABLE, "gateway_error",
+                            "asked to list sandboxes, Daytona came to no end in %d pages",
+                            PAGES_MAX);
+        more = page(dt, p, d, err);
     }
-    json_free(doc);
     return more;
 }
 
@@ -200,19 +241,20 @@ api_each(struct daytona *dt, const char *key, api_box_cb cb, void *ctx, struct d
          struct err *err)
 {
     _cleanup_buf_ struct buf labels = BUF_INIT(1024);
-    _cleanup_buf_ struct buf query = BUF_INIT(PATH_BYTES);
-    _cleanup_buf_ struct buf cursor = BUF_INIT(1024);
-    int more = 1;
+    struct pages p = {.key = key,
+                      .query = BUF_INIT(PATH_BYTES),
+                      .cursor = BUF_INIT(CURSOR_MAX),
+                      .cb = cb,
+                      .ctx = ctx};
+    int rc;
 
     box_labels(&labels, dt->o.deployment, key);
-    (void)buf_puts(&query, "/sandbox?labels=");
-    (void)rest_escape(&query, buf_str(&labels));
-    (void)buf_printf(&query, "&limit=%d", PAGE);
-    if (buf_check(&query, "the labels of a sandbox", err) < 0)
-        return -1;
-    for (int i = 0; more > 0 && i < PAGES_MAX; i++)
-        more = page(dt, &query, &cursor, cb, ctx, d, err);
-    return more < 0 ? -1 : 0;
+    (void)buf_puts(&p.query, "/sandbox?labels=");
+    (void)rest_escape(&p.query, buf_str(&labels));
+    rc = all_pages(dt, &p, d, err);
+    buf_done(&p.query);
+    buf_done(&p.cursor);
+    return rc;
 }
 
 /* A change of state that is refused because it is under way already, or done, is none. */

@@ -70,6 +70,23 @@ box_labels(struct buf *out, const char *deployment, const char *key)
     jw_end_object(&w);
 }
 
+static bool
+label_is(json_val labels, const char *name, const char *value)
+{
+    const char *s = json_cstring(json_member(labels, name));
+
+    return s != NULL && strcmp(s, value) == 0;
+}
+
+bool
+box_is_of(json_val v, const char *deployment, const char *key)
+{
+    json_val labels = json_member(v, "labels");
+
+    return json_type(labels) != JSON_OBJECT || (label_is(labels, DEPLOYMENT_LABEL, deployment) &&
+                                                (key == NULL || label_is(labels, KEY_LABEL, key)));
+}
+
 static void
 write_given(struct json_writer *w, const char *name, const char *value)
 {

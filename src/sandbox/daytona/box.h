@@ -40,6 +40,9 @@ enum box_state box_state_of(const char *name);
 /* The labels by which sandboxes are found, as a JSON object; key NULL: all of the deployment. */
 void box_labels(struct buf *out, const char *deployment, const char *key);
 
+/* Do the labels that a list's entry tells say so? One that tells none is what was asked for. */
+bool box_is_of(json_val v, const char *deployment, const char *key);
+
 /* The body of the call that makes one. */
 void box_request(struct buf *out, const struct sandbox_options *o, const char *key);
 

@@ -422,6 +422,9 @@ daytona_probe(struct daytona *dt, const char *id, const char *context, const cha
 
     (void)snprintf(r.context.id, sizeof r.context.id, "%s", context);
     rc = run_it(&r, &o, code, strlen(code), err);
+    if (rc < 0 && r.refused) /* that is no word on the sandbox and what is in it */
+        rc = err_slug(err, ERR_UNAVAILABLE, "gateway_unavailable",
+                      "the sandbox's interpreter refuses code");
     if (rc == 0) {
         conclude(&r, &res);
         if (!res.ok)

@@ -165,6 +165,8 @@ get_ready(struct getting_ready *g, struct deadline d, struct err *err)
                     *err = why;
                 return -1;
             }
+            if (step == STEP_CONTEXT)
+                step = STEP_CLEAN; /* one that was made is of no use without our half */
             (void)poll(NULL, 0, AGAIN_MS);
         }
     }
@@ -267,7 +269,7 @@ create(struct daytona *dt, const char *key, struct box *ret, struct deadline d, 
 }
 
 /* One attempt: 0 done, -1 failed, with nothing left that was not there before (or ERR_UNCERTAIN).
- * *ret_again: what was there is gone now, and another can be made. */
+ * *ret_again: what was there is gone or asleep now, and another attempt finds that. */
 static int
 open_once(struct daytona *dt, const char *key, struct runtime_made *ret, bool *ret_again,
           struct deadline d, struct err *err)
@@ -285,10 +287,11 @@ open_once(struct daytona *dt, const char *key, struct runtime_made *ret, bool *r
     }
     if (err != NULL)
         *err = why;
-    /* One with files in it is not thrown away for a fault that may pass. */
-    if (found > 0 && why.code != ERR_CONFLICT)
+    *ret_again = found > 0 && why.code == ERR_CONFLICT;
+    /* One with files in it is not thrown away for a fault that may pass, nor for having been
+     * stopped meanwhile. */
+    if (found > 0 && (why.slug == NULL || strcmp(why.slug, "runtime_gone") != 0))
         return -1;
-    *ret_again = found > 0;
     if (api_delete(dt, b.id, deadline_in(CLEAN_UP_MS), &cleaning) == 0)
         return -1;
     *ret_again = false;

@@ -154,11 +154,21 @@ toolbox_context_new(struct daytona *dt, const char *id, char *ret, size_t size, 
                          "the sandbox's interpreter has no usable id");
 }
 
-/* The list of contexts, which some servers wrap in an object. */
-static json_val
-contexts_of(json_val root)
+/* The list of contexts, which some servers wrap in an object, and which is null where there are
+ * none.  false: that is no such list, and says nothing of what runs there. */
+static bool
+contexts_of(json_val root, json_val *ret)
 {
-    return json_type(root) == JSON_ARRAY ? root : json_member(root, "contexts");
+    *ret = json_type(root) == JSON_ARRAY ? root : json_member(root, "contexts");
+    return json_type(*ret) == JSON_ARRAY || json_type(*ret) == JSON_NULL;
+}
+
+static int
+no_list(const struct rest_reply *r, struct err *err)
+{
+    return err_slug(err, ERR_UNAVAILABLE, "gateway_error",
+                    "asked to list its interpreters, the sandbox answered %d with something else",
+                    r->status);
 }
 
 int
@@ -166,14 +176,14 @@ toolbox_context_listed(const struct rest_reply *r, const char *context)
 {
     struct json_doc *doc = NULL;
     json_val all;
-    bool lives = false;
+    bool known, lives = false;
 
-    if (r->status >= 400) /* it refuses: nothing runs there */
+    if (r->status == 400 || r->status == 404) /* no such box, or one that is stopped */
         return 0;
     if (r->status != 200 || api_parse(r, "list its interpreters", &doc, NULL) < 0)
         return -1;
-    all = contexts_of(json_root(doc));
-    for (size_t i = 0; i < json_length(all) && json_type(all) == JSON_ARRAY; i++) {
+    known = contexts_of(json_root(doc), &all);
+    for (size_t i = 0; known && i < json_length(all); i++) {
         json_val c = json_item(all, i);
         const char *name = json_cstring(json_member(c, "id"));
 
@@ -181,7 +191,7 @@ toolbox_context_listed(const struct rest_reply *r, const char *context)
             lives = json_bool(json_member(c, "active"), true);
     }
     json_free(doc);
-    return lives;
+    return known ? lives : -1;
 }
 
 int
@@ -195,11 +205,7 @@ toolbox_context_lives(struct daytona *dt, const char *id, const char *context, s
 
     if (call(dt, id, "GET", TOOLBOX_CONTEXTS, NULL, "list its interpreters", d, &r, &why) == 0) {
         listed = toolbox_context_listed(&r, context);
-        return listed >= 0 ? listed
-                           : err_slug(err, ERR_UNAVAILABLE, "gateway_error",
-                                      "asked to list its interpreters, the sandbox answered %d "
-                                      "with something else",
-                                      r.status);
+        return listed >= 0 ? listed : no_list(&r, err);
     }
     if (why.code == ERR_NOT_FOUND) /* it has no interpreter any more */
         return 0;
@@ -233,6 +239,7 @@ toolbox_contexts_end(struct daytona *dt, const char *id, struct deadline d, stru
     struct rest_reply r;
     struct json_doc *doc = NULL;
     json_val all;
+    bool known;
     int n = 0;
 
     if (call(dt, id, "GET", TOOLBOX_CONTEXTS, NULL, "list its interpreters", d, &r, &why) < 0) {
@@ -244,15 +251,16 @@ toolbox_contexts_end(struct daytona *dt, const char *id, struct deadline d, stru
     }
     if (api_parse(&r, "list its interpreters", &doc, err) < 0)
         return -1;
-    all = contexts_of(json_root(doc));
-    for (size_t i = 0; json_type(all) == JSON_ARRAY && i < json_length(all) && n < CONTEXTS_MAX;
-         i++) {
+    known = contexts_of(json_root(doc), &all);
+    for (size_t i = 0; known && i < json_length(all) && n < CONTEXTS_MAX; i++) {
         const char *name = json_cstring(json_member(json_item(all, i), "id"));
 
         if (name != NULL && id_in_alphabet(name, strlen(name), 1, sizeof names[0] - 1))
             (void)snprintf(names[n++], sizeof names[0], "%s", name);
     }
     json_free(doc);
+    if (!known)
+        return no_list(&r, err);
     for (int i = 0; i < n; i++)
         if (toolbox_context_end(dt, id, names[i], d, err) < 0)
             return -1;
