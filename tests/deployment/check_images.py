@@ -61,6 +61,7 @@ def test_compose_needs_a_token():
 def test_compose_holds_what_it_promises():
     project = compose(COMPOSE[0], SANDBOX_GATEWAY_AUTH_TOKEN="t", SANDBOX_MEMORY="768m", SANDBOX_CPUS="1.5")
     assert project["networks"]["inside"]["internal"] is True
+    assert project["networks"]["inside"]["driver_opts"] == {"com.docker.network.bridge.inhibit_ipv4": "true"}
     sandbox, husk = project["services"]["sandbox"], project["services"]["husk"]
     assert "ports" not in sandbox and list(sandbox["networks"]) == ["inside"]
     assert int(sandbox["mem_limit"]) == 768 << 20 and sandbox["cpus"] == 1.5
