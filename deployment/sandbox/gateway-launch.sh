@@ -12,6 +12,7 @@
 #   HUSK_KEEPER_DIR             the keeper's sockets (default /run/husk-keeper)
 #   SANDBOX_EGRESS_PROXY        with no HUSK_LAUNCH: the proxy that kernels are told of
 #   HUSK_KERNEL_NAMES           kernelspecs that it offers, all alike (default docsgpt-python)
+#   HUSK_GATEWAY_INIT           a program that starts the gateway and collects orphans, where it is to be process 1
 #   HUSK_TRASH                  where the service puts workspaces that are to be removed, or nothing
 set -eu
 
@@ -34,6 +35,6 @@ exec env -i PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 HOME="$state/home" \
     JUPYTER_PATH="$here" JUPYTER_RUNTIME_DIR="$runtime" HUSK_TRASH="${HUSK_TRASH:-}" \
     HUSK_KERNEL_PYTHON="${HUSK_KERNEL_PYTHON:-}" SANDBOX_EGRESS_PROXY="${SANDBOX_EGRESS_PROXY:-}" \
     HUSK_KERNEL_NAMES="${HUSK_KERNEL_NAMES:-}" HUSK_LAUNCH="${HUSK_LAUNCH:-}" HUSK_KEEPER_DIR="${HUSK_KEEPER_DIR:-}" HUSK_GATEWAY_ADDRESS="${HUSK_GATEWAY_ADDRESS:-127.0.0.1}" \
-    "$python" "$here/gateway-launch.py" "${HUSK_GATEWAY:-server}" "${HUSK_GATEWAY_PORT:-8888}" "$state/root" <<TOKEN
+    ${HUSK_GATEWAY_INIT:+"$HUSK_GATEWAY_INIT"} "$python" "$here/gateway-launch.py" "${HUSK_GATEWAY:-server}" "${HUSK_GATEWAY_PORT:-8888}" "$state/root" <<TOKEN
 $token
 TOKEN
