@@ -6,6 +6,9 @@
 #include <sys/stat.h>
 
 #define PERIOD_US 100000
+/* Buffers of network sockets are counted apart from other memory, and only where this is set. */
+#define NETWORK_FILE "memory.kmem.tcp.limit_in_bytes"
+#define NETWORK_PART 4
 #define PERIOD_US_PER_MILLI_CPU (PERIOD_US / 1000)
 
 /* The folder of a group in one hierarchy; false where that one is missing. */
@@ -32,6 +35,9 @@ limit(const char *dir, int controller, const struct keeper_limits *l, struct err
         if (l->memory_bytes <= 0)
             return 0;
         if (set(dir, "memory.limit_in_bytes", l->memory_bytes, err) < 0)
+            return -1;
+        if (cgroup_file_exists(dir, NETWORK_FILE) &&
+            set(dir, NETWORK_FILE, l->memory_bytes / NETWORK_PART, err) < 0)
             return -1;
         /* Memory and swap together, where swap is counted; else none of it is to be swapped. */
         if (cgroup_file_exists(dir, "memory.memsw.limit_in_bytes"))

@@ -2,12 +2,15 @@
 #include "keeper/filter.h"
 
 #include <errno.h>
+#include <linux/memfd.h>
 #include <linux/netlink.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
@@ -43,6 +46,8 @@ static const struct filter_row calls[] = {
     {"io_uring_setup", EPERM, "makes calls this filter does not see"},
     {"io_uring_enter", EPERM, "makes calls this filter does not see"},
     {"io_uring_register", EPERM, "makes calls this filter does not see"},
+    {"io_setup", ENOSYS,
+     "the machine has some thousand slots (fs.aio-max-nr) for all its processes"},
     {"seccomp", EPERM, "a later filter's listener would answer before ours (egress)"},
     {"kexec_load", EPERM, "replaces the kernel"},
     {"kexec_file_load", EPERM, "replaces the kernel"},
@@ -111,6 +116,8 @@ static const struct filter_row conditions[] = {
     {"ioctl TIOCSTI", EPERM, "types into a terminal"},
     {"ioctl TIOCLINUX", EPERM, "types into a console"},
     {"ioctl TIOCSETD", EPERM, "loads line disciplines, a source of escalations"},
+    {"mmap, memfd_create, shmget of huge pages", EPERM,
+     "the machine's reserve of them is another service's, and no limit of memory counts it"},
     {"bind and listen on INET, INET6 with supervised egress", EPERM,
      "there is no network namespace: a port would be the host's"},
     {"socket INET, INET6 with another protocol than TCP, UDP with supervised egress",
@@ -279,6 +286,18 @@ add_ioctls(scmp_filter_ctx c)
 }
 
 static int
+add_huge_pages(scmp_filter_ctx c)
+{
+    int r = DENY_IF(c, EPERM, mmap, SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_HUGETLB, MAP_HUGETLB));
+
+    if (r == 0)
+        r = DENY_IF(c, EPERM, memfd_create, SCMP_A1(SCMP_CMP_MASKED_EQ, MFD_HUGETLB, MFD_HUGETLB));
+    if (r == 0)
+        r = DENY_IF(c, EPERM, shmget, SCMP_A2(SCMP_CMP_MASKED_EQ, SHM_HUGETLB, SHM_HUGETLB));
+    return r;
+}
+
+static int
 add_ipc(scmp_filter_ctx c)
 {
     static const int makers[] = {SCMP_SYS(shmget), SCMP_SYS(semget), SCMP_SYS(msgget)};
@@ -308,6 +327,8 @@ build(scmp_filter_ctx c, const struct filter_options *o)
         r = add_core_limit(c);
     if (r == 0)
         r = add_ioctls(c);
+    if (r == 0)
+        r = add_huge_pages(c);
     if (r == 0 && !o->ipc)
         r = add_ipc(c);
     if (r == 0 && o->notify)

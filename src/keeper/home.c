@@ -47,7 +47,7 @@ home_prepare(const struct keeper_options *o, struct err *err)
     /* Passed through on the way to a kernel's own folder; what is in it cannot be listed. */
     if (fd_mkdirs(path, 0711, err) < 0)
         return -1;
-    if (chmod(path, 0711) < 0 || chmod(o->state_dir, 0711) < 0)
+    if (chmod(path, 0711) < 0)
         return err_sys(err, ERR_UNAVAILABLE, errno, "%s must be ours", path);
     return 0;
 }

@@ -139,6 +139,19 @@ raise_oom_score(void)
         (void)fd_write_all(fd, OOM_SCORE, sizeof OOM_SCORE - 1);
 }
 
+/* Whose login this is, for getlogin() and the machine's audit log. What is set once, a session
+ * cannot set to another; a kernel without audit has no such file. */
+static void
+name_login(uid_t uid)
+{
+    char text[16];
+    int n = snprintf(text, sizeof text, "%lu", (unsigned long)uid);
+    _cleanup_close_ int fd = open("/proc/self/loginuid", O_WRONLY | O_CLOEXEC);
+
+    if (fd >= 0)
+        (void)fd_write_all(fd, text, (size_t)n);
+}
+
 /* The interpreter's process, up to its exec; sh->report says what failed. */
 static _Noreturn void
 become_interpreter(const struct box_spec *s, struct shared *sh)
@@ -228,6 +241,7 @@ init_run(const struct box_spec *s, int monitor)
     sh->notify_fd = -1;
     (void)prctl(PR_SET_NAME, "husk-init", 0, 0, 0);
     raise_oom_score();
+    name_login(s->uid);
     if (make(s, &err) < 0 || confine_ids(s->uid, s->o->tier != TIER_ROOTLESS, &err) < 0 ||
         confine_core(&err) < 0)
         fail(monitor, &err);

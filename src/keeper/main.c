@@ -103,8 +103,10 @@ check_state(const char *dir, struct err *err)
 }
 
 static int
-make_places(struct keeper *k, struct err *err)
+make_places(struct keeper *k, enum tier tier, struct err *err)
 {
+    /* Passed through on the way to a kernel's own folder, also by those that live already. */
+    const mode_t mode = tier == TIER_CONTAINER ? 0711 : 0700;
     char lock[KEEPER_PATH_MAX + 16];
 
     /* What others pass through on their way to the sockets must let them. */
@@ -120,12 +122,12 @@ make_places(struct keeper *k, struct err *err)
         return err_sys(err, ERR_INTERNAL, errno, "cannot lock %s", lock);
     if (r == 0)
         return err_set(err, ERR_CONFLICT, "a keeper runs already on %s", k->o.run_dir);
-    /* Not before: whoever runs already has opened it further where its tier needs that. */
-    if (fd_mkdirs(k->o.state_dir, 0700, err) < 0)
+    /* Not before: it is whoever runs already that says how far it is open. */
+    if (fd_mkdirs(k->o.state_dir, mode, err) < 0)
         return -1;
     if (check_state(k->o.state_dir, err) < 0)
         return -1;
-    if (chmod(k->o.state_dir, 0700) < 0)
+    if (chmod(k->o.state_dir, mode) < 0)
         return err_sys(err, ERR_UNAVAILABLE, errno, "%s must be ours", k->o.state_dir);
     return 0;
 }
@@ -189,7 +191,7 @@ run(struct keeper *k, const struct tier_probe *probe, struct err *err)
 {
     static const int signals[] = {SIGCHLD, SIGTERM, SIGINT, 0};
 
-    if (make_places(k, err) < 0)
+    if (make_places(k, probe->tier, err) < 0)
         return -1;
     get_ready(k, probe);
     k->signals_fd = sig_pipe(signals);

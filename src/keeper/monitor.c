@@ -82,8 +82,12 @@ start_box(struct monitor *m, const struct wire_start *start, const int fds[WIRE_
                          .connection = start->connection,
                          .connection_len = start->connection_len,
                          .home = m->home};
-    _cleanup_close_ int out = relay_open(&m->out, fds[0], err);
-    _cleanup_close_ int errors = out < 0 ? -1 : relay_open(&m->err, fds[1], err);
+    struct ucred gateway;
+
+    if (packet_peer(m->shim, &gateway) < 0)
+        return err_sys(err, ERR_INTERNAL, errno, "whose kernel it is");
+    _cleanup_close_ int out = relay_open(&m->out, fds[0], &gateway, err);
+    _cleanup_close_ int errors = out < 0 ? -1 : relay_open(&m->err, fds[1], &gateway, err);
 
     if (out < 0 || errors < 0)
         return -1;

@@ -8,6 +8,7 @@
 #include <libnftnl/common.h>
 #include <libnftnl/expr.h>
 #include <libnftnl/rule.h>
+#include <libnftnl/set.h>
 #include <libnftnl/table.h>
 #include <libnftnl/udata.h>
 #include <linux/netfilter.h>
@@ -44,6 +45,14 @@ static const struct {
     [REFUSE] = {"refuse", NULL, 0, 0},
 };
 
+/* How many connections stand, by the link of each sandbox: the machine's table of them has room for
+ * some hundred thousand, and none for anybody else when it is full. */
+#define COUNTS "connections"
+#define COUNTS_ID 1
+#define COUNTS_MAX 65535
+#define CONNECTIONS_MAX 4096 /* of one sandbox */
+#define TYPE_IFINDEX 20      /* what nft(8) shows it as */
+
 /* The words of a rule, each one or a few expressions of the kernel's. */
 enum word {
     END,
@@ -56,6 +65,7 @@ enum word {
     INVALID,
     ESTABLISHED,
     ESTABLISHED_OR_RELATED,
+    TOO_MANY, /* connections */
     TO_RESOLVER,
     UDP_DNS,
     TCP_DNS,
@@ -84,6 +94,7 @@ static const struct rule RULES[] = {
     {FIRST, {FROM_SANDBOX, SPOOFED, DROP}, "not its own address"},
     {FIRST, {FROM_SANDBOX, INVALID, DROP}, "part of no connection"},
     {FIRST, {FROM_SANDBOX, ESTABLISHED, ACCEPT}, NULL},
+    {FIRST, {FROM_SANDBOX, TOO_MANY, REFUSED}, "too many connections"},
     {FIRST, {FROM_SANDBOX, TO_RESOLVER, UDP_DNS, ACCEPT}, "the resolver"},
     {FIRST, {FROM_SANDBOX, TO_RESOLVER, TCP_DNS, ACCEPT}, "the resolver"},
     {FIRST, {FROM_SANDBOX, TO_HOST, REFUSED}, "the host itself"},
@@ -241,6 +252,25 @@ match_not_unicast(struct nftnl_rule *r)
     compare(r, NFT_CMP_NEQ, &unicast, sizeof unicast);
 }
 
+/* Counts this connection to its link's, and goes on where there are more than there may be. */
+static void
+match_too_many(struct nftnl_rule *r)
+{
+    struct nftnl_expr *count = nftnl_expr_alloc("connlimit");
+
+    if (!count)
+        abort();
+    nftnl_expr_set_u32(count, NFTNL_EXPR_CONNLIMIT_COUNT, CONNECTIONS_MAX);
+    nftnl_expr_set_u32(count, NFTNL_EXPR_CONNLIMIT_FLAGS, NFT_CONNLIMIT_F_INV);
+    load_meta(r, NFT_META_IIF);
+    struct nftnl_expr *e = add(r, "dynset");
+    nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_OP, NFT_DYNSET_OP_ADD);
+    nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_SREG_KEY, NFT_REG_1);
+    (void)nftnl_expr_set_str(e, NFTNL_EXPR_DYNSET_SET_NAME, COUNTS);
+    nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_SET_ID, COUNTS_ID);
+    (void)nftnl_expr_set(e, NFTNL_EXPR_DYNSET_EXPR, count, 0); /* takes it */
+}
+
 static void
 verdict(struct nftnl_rule *r, uint32_t what, const char *chain)
 {
@@ -301,6 +331,9 @@ add_word(struct nftnl_rule *r, enum word w, const struct in_addr *resolver)
         break;
     case ESTABLISHED_OR_RELATED:
         match_state(r, NF_CT_STATE_BIT(IP_CT_ESTABLISHED) | NF_CT_STATE_BIT(IP_CT_RELATED));
+        break;
+    case TOO_MANY:
+        match_too_many(r);
         break;
     case TO_RESOLVER:
         match_v4(r, V4_DESTINATION, resolver->s_addr, 32);
@@ -382,6 +415,28 @@ put_table(struct batch *b, uint16_t type, uint16_t flags)
     struct nlmsghdr *m = begin(b, buf, type, flags);
     nftnl_table_nlmsg_build_payload(m, t);
     nftnl_table_free(t);
+    commit(b, m);
+}
+
+static void
+put_counts(struct batch *b)
+{
+    NETLINK_BUFFER(buf);
+    struct nftnl_set *s = nftnl_set_alloc();
+
+    if (!s)
+        abort();
+    (void)nftnl_set_set_str(s, NFTNL_SET_TABLE, NFT_TABLE);
+    (void)nftnl_set_set_str(s, NFTNL_SET_NAME, COUNTS);
+    nftnl_set_set_u32(s, NFTNL_SET_FAMILY, NFPROTO_INET);
+    nftnl_set_set_u32(s, NFTNL_SET_ID, COUNTS_ID);
+    nftnl_set_set_u32(s, NFTNL_SET_FLAGS, NFT_SET_EVAL);
+    nftnl_set_set_u32(s, NFTNL_SET_KEY_TYPE, TYPE_IFINDEX);
+    nftnl_set_set_u32(s, NFTNL_SET_KEY_LEN, sizeof(uint32_t));
+    nftnl_set_set_u32(s, NFTNL_SET_DESC_SIZE, COUNTS_MAX);
+    struct nlmsghdr *m = begin(b, buf, NFT_MSG_NEWSET, NLM_F_CREATE);
+    nftnl_set_nlmsg_build_payload(m, s);
+    nftnl_set_free(s);
     commit(b, m);
 }
 
@@ -500,6 +555,7 @@ nft_install(const struct in_addr *resolver, struct err *err)
     put_table(&b, NFT_MSG_NEWTABLE, NLM_F_CREATE);
     put_table(&b, NFT_MSG_DELTABLE, 0);
     put_table(&b, NFT_MSG_NEWTABLE, NLM_F_CREATE);
+    put_counts(&b);
     for (int id = 0; id < CHAINS; id++)
         put_chain(&b, id);
     put_rules(&b, resolver);
@@ -509,7 +565,7 @@ nft_install(const struct in_addr *resolver, struct err *err)
     if (status == 0 && netlink_batch(&n, b.bytes.data, b.bytes.len, b.acks) < 0)
         status = err_sys(err, ERR_UNAVAILABLE, errno,
                          "nftables table inet " NFT_TABLE " (kernel modules nf_tables, nft_reject, "
-                         "nft_fib_inet, nft_ct, nft_masq; CAP_NET_ADMIN)");
+                         "nft_fib_inet, nft_ct, nft_connlimit, nft_masq; CAP_NET_ADMIN)");
     buf_done(&b.bytes);
     netlink_close(&n);
     return status;

@@ -39,7 +39,7 @@ struct caller {
 
 /* Opens the process; 0 or a negative errno. Close pidfd afterwards. */
 int caller_open(struct caller *c, struct supervisor *s, const struct seccomp_notif *n);
-/* n bytes of its memory; 0 or -EFAULT. */
+/* n bytes of its memory; 0 or -EFAULT, which for writing is also that it does not wait any more. */
 int caller_read(const struct caller *c, uint64_t from, void *to, size_t n);
 int caller_write(const struct caller *c, uint64_t to, const void *from, size_t n);
 /* A duplicate of one of its descriptors, or a negative errno. */

@@ -77,6 +77,9 @@ caller_write(const struct caller *c, uint64_t to, const void *from, size_t n)
 {
     struct iovec own = {(void *)(uintptr_t)from, n}, its = {(void *)(uintptr_t)to, n};
 
+    /* Its number may be another's by now. */
+    if (!caller_waits(c))
+        return -EFAULT;
     return process_vm_writev(c->tid, &own, 1, &its, 1, 0) == (ssize_t)n ? 0 : -EFAULT;
 }
 

@@ -16,7 +16,7 @@ static const struct {
 } entries[] = {
     {"acpi", HIDE},          {"asound", HIDE},     {"bootconfig", HIDE},  {"buddyinfo", HIDE},
     {"bus", FREEZE},         {"cmdline", HIDE},    {"consoles", HIDE},    {"diskstats", HIDE},
-    {"dma", HIDE},           {"driver", FREEZE},   {"fs", FREEZE},        {"interrupts", HIDE},
+    {"dma", HIDE},           {"driver", FREEZE},   {"fs", HIDE},          {"interrupts", HIDE},
     {"iomem", HIDE},         {"ioports", HIDE},    {"irq", FREEZE},       {"kallsyms", HIDE},
     {"kcore", HIDE},         {"key-users", HIDE},  {"keys", HIDE},        {"kmsg", HIDE},
     {"kpagecgroup", HIDE},   {"kpagecount", HIDE}, {"kpageflags", HIDE},  {"latency_stats", HIDE},

@@ -3,10 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -15,6 +18,15 @@
 #define PIECE 4096
 #define PIECES_A_CALL 16 /* signals and the kernel's end must not wait behind a flood */
 #define FLOOD_PAUSE_MS 50
+
+/* What a write to these does may be asked of whoever writes: that would be us. */
+static bool
+is_of_proc(int fd)
+{
+    struct statfs fs;
+
+    return fstatfs(fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC;
+}
 
 /* Opened for writing by whoever passed it? Opening it again is done with our rights: one that was
  * opened for less (O_PATH needs no right at all) must not gain by it. */
@@ -34,7 +46,7 @@ unblocking(int target)
     char path[40];
     struct stat st;
 
-    if (!is_writable(target) || fstat(target, &st) < 0) {
+    if (!is_writable(target) || is_of_proc(target) || fstat(target, &st) < 0) {
         cleanup_close(&target);
         return -1;
     }
@@ -47,7 +59,7 @@ unblocking(int target)
 }
 
 int
-relay_open(struct relay *r, int target, struct err *err)
+relay_open(struct relay *r, int target, const struct ucred *owner, struct err *err)
 {
     int ends[2];
 
@@ -59,17 +71,37 @@ relay_open(struct relay *r, int target, struct err *err)
         return err_sys(err, ERR_UNAVAILABLE, e, "cannot make a pipe");
     }
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    *r = (struct relay){
-        .from = ends[0], .to = unblocking(target), .tokens = RELAY_BURST, .at_ms = clock_mono_ms()};
+    *r = (struct relay){.from = ends[0],
+                        .to = unblocking(target),
+                        .uid = owner->uid,
+                        .gid = owner->gid,
+                        .tokens = RELAY_BURST,
+                        .at_ms = clock_mono_ms()};
     return ends[1];
 }
 
+/* On a unix socket the kernel tells the other side who sent it (journald, sd_notify): that is to be
+ * the one who passed the socket, never root. */
 static ssize_t
-put(int to, const void *p, size_t n)
+put(const struct relay *r, const void *p, size_t n)
 {
-    ssize_t w = send(to, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(struct ucred))];
+    } control = {0};
+    const struct ucred sender = {.pid = getpid(), .uid = r->uid, .gid = r->gid};
+    struct iovec one = {(void *)(uintptr_t)p, n};
+    struct msghdr m = {.msg_iov = &one,
+                       .msg_iovlen = 1,
+                       .msg_control = control.bytes,
+                       .msg_controllen = sizeof(control.bytes)};
 
-    return w < 0 && errno == ENOTSOCK ? write(to, p, n) : w;
+    control.head.cmsg_level = SOL_SOCKET;
+    control.head.cmsg_type = SCM_CREDENTIALS;
+    control.head.cmsg_len = CMSG_LEN(sizeof(sender));
+    memcpy(CMSG_DATA(&control.head), &sender, sizeof(sender));
+    ssize_t w = sendmsg(r->to, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return w < 0 && errno == ENOTSOCK ? write(r->to, p, n) : w;
 }
 
 static void
@@ -94,7 +126,7 @@ tell_dropped(struct relay *r)
     int n =
         snprintf(line, sizeof(line), "\nhusk-monitor: %lld bytes of a kernel's output dropped\n",
                  (long long)r->dropped);
-    if (put(r->to, line, (size_t)n) == n)
+    if (put(r, line, (size_t)n) == n)
         r->dropped = 0;
 }
 
@@ -106,7 +138,7 @@ pass_on(struct relay *r, const char *p, size_t n)
 
     if (r->to >= 0 && may > 0) {
         tell_dropped(r);
-        ssize_t w = put(r->to, p, may);
+        ssize_t w = put(r, p, may);
         if (w > 0) {
             r->tokens -= w;
             n -= (size_t)w;

@@ -134,8 +134,8 @@ take(const struct keeper_options *o, int64_t offset, int (*try_lock)(int fd, int
 static int
 take_work(const struct keeper_options *o, uint64_t id, struct err *err)
 {
-    if (id == 0)
-        return err_set(err, ERR_INVALID, "no workspace has the id 0");
+    if (hold_offset(id) == LOCK_UIDS)
+        return err_set(err, ERR_INVALID, "no workspace has the id %" PRIu64, id);
     return take(o, hold_offset(id) | LOCK_WORK, lock_try_exclusive, LOCK_WAIT_MS, err);
 }
 
@@ -337,6 +337,8 @@ volume_root(const struct keeper_options *o, uint64_t id, struct err *err)
 int
 volume_hold(const struct keeper_options *o, uint64_t id, struct err *err)
 {
+    if (hold_offset(id) == LOCK_UIDS)
+        return err_set(err, ERR_INVALID, "no workspace has the id %" PRIu64, id);
     return take(o, hold_offset(id), lock_try_shared, HOLD_WAIT_MS, err);
 }
 

@@ -263,6 +263,26 @@ call("io_uring_setup", 425, 4, ctypes.create_string_buffer(256))
 b = ctypes.create_string_buffer(256)
 call("bpf", 321, 0, b, 48); call("bpf prog", 321, 5, b, 48); call("perf_event_open", 298, b, 0, -1, -1, 0); call("userfaultfd", 323, 0x80001)
 """, {"none": "no filter"}),
+    Cell("aio_slots", "the machine's slots for asynchronous I/O, of which there are few for all", """
+c = ctypes.c_ulong()
+if call("io_setup", 206, 1, ctypes.byref(c)) >= 0: _libc.syscall(207, c)
+""", {"none": "no filter"}),
+    Cell("huge_pages", "the machine's huge pages, which no limit of memory counts", """
+_libc.mmap.restype = ctypes.c_void_p
+m = _libc.mmap(None, ctypes.c_size_t(2 << 20), 3, 0x44022, -1, ctypes.c_long(0)) # not reserved, not touched
+say(*(("huge mmap ->", errno.errorcode[ctypes.get_errno()]) if m == ctypes.c_void_p(-1).value else ("PWN huge mmap",)))
+fd = call("huge memfd", 319, b"x", 4)
+if fd >= 0: os.close(fd)
+i = _libc.shmget(0, ctypes.c_size_t(2 << 20), 0o7600)
+if i >= 0: say("PWN huge shmget"); _libc.shmctl(i, 0, None)
+""", {"none": "no filter"}),
+    Cell("file_systems", "what the kernel tells of the file systems that others have mounted", """
+for f in glob.glob("/proc/fs/*/*"): say("PWN", f)
+""", {"none": "the machine's `/proc`", "container": NO_NAMESPACES + ": the machine's `/proc`"}),
+    Cell("audit_identity", "having the machine's audit log name another user", """
+done = subprocess.run("echo 0 >/proc/self/loginuid", shell=True, capture_output=True, text=True)
+say(*(("PWN auid", 0) if done.returncode == 0 else (done.stderr,)))
+""", {"none": "what the machine leaves open to every user"}),
     Cell("keyrings", "key rings, which namespaces do not separate", """
 call("add_key", 248, b"user", b"a", b"b", 1, -3); call("keyctl", 250, 0, -3, 0); call("request_key", 249, b"user", b"host-decoy", 0, 0)
 """, {"none": "no filter"}),
@@ -451,6 +471,21 @@ try:
     say("PWN", len(held), "MiB")
 except MemoryError: n = len(held); held = None; say("stopped at", n)
 """, check="sibling_works", exhausts=True, may_die=True),
+    Cell("socket_memory", "the machine's memory for network buffers", """
+held = []; n = 0; block = bytes(1 << 20)
+try:
+    server = socket.socket(); server.bind(("127.0.0.1", 0)); server.listen(8)
+    while n < 700 << 20 and len(held) < 3900:
+        a = socket.create_connection(server.getsockname()); b = server.accept()[0]; held += [a, b]
+        for s in (a, b):
+            s.setblocking(False)
+            try:
+                while True: n += s.send(block)
+            except BlockingIOError: pass
+except OSError as e: say("stopped by", e)
+say("PWN" if n >= 700 << 20 else "", n >> 20, "MiB in", len(held), "sockets")
+for s in held: s.close()
+""", {"rootless": "limits are per process where no control group is delegated"}, check="sibling_works", exhausts=True, may_die=True),
     Cell("shared_memory_hog", "all memory, by many processes and shared mappings", """
 import mmap
 k = []

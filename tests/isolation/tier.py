@@ -266,6 +266,7 @@ print(port)""")
 
     def work_all(self, wanted):
         name = self.open()
+        self.client.put(f"/v1/sessions/{name}/files/{ordinary.WHEEL}", ordinary.wheel())
         for what, code in ordinary.WORK.items():
             if wanted and "ordinary: " + what not in wanted:
                 continue
@@ -286,6 +287,18 @@ print(port)""")
                 raise AssertionError("the table of the keeper is not restored")
             time.sleep(0.02)
 
+    def fill_conntrack(self):
+        """The machine's table of connections, which all share: one session must leave room in it."""
+        code = ("import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); n = refused = 0\nfor port in range(1024, 13024):\n"
+                f" try: s.sendto(b'x', ('{worlds.PUBLIC}', port)); n += 1\n except OSError: refused += 1\nprint(n, refused)")
+        said = self.output(self.attacker, code)
+        with open("/proc/sys/net/netfilter/nf_conntrack_count") as f:
+            count = int(f.read())
+        near = 'import socket; print(socket.create_connection(("%s", 80), 5).recv(64))' % worlds.PUBLIC
+        if count > 5000 or worlds.ANSWER.decode() not in self.output(self.victim, near):
+            return "not held", f"{count} connections; {said}"
+        return "held", f"{count} connections; {said}"
+
     def reach_all(self, wanted):
         """Egress public: the same boundary cells about the network, but for the internet, which has to be reached."""
         if TIER == "host":
@@ -297,6 +310,8 @@ print(port)""")
             ok = worlds.ANSWER.decode() in result["stdout"]
             self.results["reached: " + label] = {"verdict": "works" if ok else "fails", "seen": result["stdout"][-300:]}
         result = self.run(self.attacker, f"V = {self.v!r}\n{PRELUDE}\nattempt('other port', ask, V['resolver'], 80); say('DONE')")
+        verdict, seen = self.fill_conntrack() if TIER == "host" else ("not tried", "a supervisor does not count them")
+        self.results["connection_table"] = {"verdict": verdict, "seen": seen}
         held = "PWN" not in result["stdout"] and "DONE" in result["stdout"]
         self.results["resolver_other_port"] = {"verdict": "held" if held else "not held", "seen": result["stdout"]}
 

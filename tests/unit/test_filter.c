@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/shm.h>
@@ -120,6 +121,11 @@ try_arguments(void)
     CHECK(19, fails(setrlimit(RLIMIT_CORE, &none), EPERM) && getrlimit(RLIMIT_CORE, &none) == 0);
     CHECK(20, fails(syscall(SYS_setrlimit, high | RLIMIT_CORE, &none), EPERM));
     CHECK(21, setrlimit(RLIMIT_NOFILE, &some) == 0);
+    CHECK(22, fails(syscall(SYS_mmap, NULL, 1 << 21, PROT_READ,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_HUGETLB, -1, 0),
+                    EPERM));
+    CHECK(23, fails(syscall(SYS_memfd_create, "huge", high | MFD_HUGETLB), EPERM));
+    CHECK(24, fails(syscall(SYS_shmget, IPC_PRIVATE, 1 << 21, high | SHM_HUGETLB | 0600), EPERM));
 #ifdef __x86_64__
     CHECK(18, fails(syscall(0x40000000 | SYS_getpid), ENOSYS));
 #endif
@@ -147,6 +153,7 @@ try_ordinary(void)
     CHECK(4, socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0);
     segment = shmget(IPC_PRIVATE, 4096, 0600);
     CHECK(5, segment >= 0 && shmctl(segment, IPC_RMID, NULL) == 0);
+    CHECK(6, syscall(SYS_memfd_create, "small", MFD_CLOEXEC | MFD_ALLOW_SEALING) >= 0);
     return 0;
 }
 

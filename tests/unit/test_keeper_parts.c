@@ -24,6 +24,7 @@
 #define KERNEL "0f0f0f0f-1111-2222-3333-444444444444"
 
 static struct keeper_options o;
+static struct ucred self; /* who passes the descriptors */
 
 static int
 set_up(void **state)
@@ -32,6 +33,7 @@ set_up(void **state)
     struct err err = ERR_INIT;
     (void)state;
     tmpdir_make(dir);
+    self = (struct ucred){.uid = getuid(), .gid = getgid()};
     (void)snprintf(o.run_dir, sizeof(o.run_dir), "%.200s", dir);
     return sandboxes_prepare(&o, &err);
 }
@@ -214,7 +216,7 @@ t_output_is_relayed_within_bounds_and_never_waited_for(void **state)
     (void)state;
     memset(piece, 'x', sizeof(piece));
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    int in = relay_open(&r, dup(ends[1]), &err);
+    int in = relay_open(&r, dup(ends[1]), &self, &err);
     assert_true(in >= 0);
     assert_int_equal(write(in, "hello", 5), 5);
     relay_move(&r);
@@ -256,7 +258,7 @@ t_output_goes_to_files_and_sockets_and_nowhere(void **state)
     int ends[2];
     (void)state;
     (void)tmpdir_path(path, o.run_dir, "log");
-    int in = relay_open(&r, open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600), &err);
+    int in = relay_open(&r, open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600), &self, &err);
     assert_int_equal(write(in, "to a file", 9), 9);
     (void)close(in);
     relay_move(&r);
@@ -266,7 +268,7 @@ t_output_goes_to_files_and_sockets_and_nowhere(void **state)
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_size, 9);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    in = relay_open(&r, ends[1], &err);
+    in = relay_open(&r, ends[1], &self, &err);
     assert_int_equal(write(in, "to a socket", 11), 11);
     relay_move(&r);
     assert_int_equal(drain(ends[0], NULL, 0), 11);
@@ -276,7 +278,7 @@ t_output_goes_to_files_and_sockets_and_nowhere(void **state)
     assert_int_equal(r.dropped, 9);
     (void)close(in);
     relay_close(&r);
-    in = relay_open(&r, open(o.run_dir, O_RDONLY | O_CLOEXEC), &err);
+    in = relay_open(&r, open(o.run_dir, O_RDONLY | O_CLOEXEC), &self, &err);
     assert_int_equal(write(in, "to a folder", 11), 11);
     relay_move(&r);
     assert_int_equal(r.dropped, 11);
@@ -298,7 +300,7 @@ t_output_goes_nowhere_it_may_not_be_written(void **state)
     assert_int_equal(mkfifo(tmpdir_path(path, o.run_dir, "fifo"), 0600), 0);
     int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     for (size_t i = 0; i < 2; i++) {
-        int in = relay_open(&r, open(path, opened_for[i] | O_CLOEXEC), &err);
+        int in = relay_open(&r, open(path, opened_for[i] | O_CLOEXEC), &self, &err);
 
         assert_int_equal(r.to, -1);
         assert_int_equal(write(in, "x", 1), 1);
@@ -309,6 +311,46 @@ t_output_goes_nowhere_it_may_not_be_written(void **state)
         assert_int_equal(drain(reader, NULL, 0), 0);
     }
     (void)close(reader);
+    int in = relay_open(&r, open("/proc/self/comm", O_WRONLY | O_CLOEXEC), &self, &err);
+    assert_int_equal(r.to, -1);
+    (void)close(in);
+    relay_close(&r);
+}
+
+/* A socket can lead to who looks at the sender's uid. */
+static void
+t_output_is_sent_in_the_name_of_who_passed_the_socket(void **state)
+{
+    const struct ucred other = {.uid = getuid() ? getuid() : 65534, .gid = getgid() ?: 65533};
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(struct ucred))];
+    } control;
+    struct ucred seen;
+    struct relay r;
+    struct err err = ERR_INIT;
+    char text[16];
+    int ends[2], on = 1;
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends), 0);
+    assert_int_equal(setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)), 0);
+    int in = relay_open(&r, ends[1], &other, &err);
+    assert_int_equal(write(in, "MAINPID=1", 9), 9);
+    relay_move(&r);
+    struct iovec one = {text, sizeof(text)};
+    struct msghdr m = {.msg_iov = &one,
+                       .msg_iovlen = 1,
+                       .msg_control = control.bytes,
+                       .msg_controllen = sizeof(control.bytes)};
+    assert_int_equal(recvmsg(ends[0], &m, MSG_DONTWAIT), 9);
+    assert_int_equal(control.head.cmsg_type, SCM_CREDENTIALS);
+    memcpy(&seen, CMSG_DATA(&control.head), sizeof(seen));
+    assert_int_equal(seen.uid, other.uid);
+    assert_int_equal(seen.gid, other.gid);
+    (void)close(in);
+    relay_close(&r);
+    (void)close(ends[0]);
 }
 
 static void
@@ -374,6 +416,7 @@ main(void)
         cmocka_unit_test(t_output_is_relayed_within_bounds_and_never_waited_for),
         cmocka_unit_test(t_output_goes_to_files_and_sockets_and_nowhere),
         cmocka_unit_test(t_output_goes_nowhere_it_may_not_be_written),
+        cmocka_unit_test(t_output_is_sent_in_the_name_of_who_passed_the_socket),
         cmocka_unit_test(t_errors_have_the_number_that_the_wire_promises),
         cmocka_unit_test(t_a_monitor_keeps_the_rights_it_needs_and_no_other),
     };

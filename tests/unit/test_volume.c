@@ -284,6 +284,7 @@ test_none_of_that_id(void **state)
     assert_int_equal(err.code, ERR_NOT_FOUND);
     assert_int_equal(volume_remove(&f->o, ID, &err), 0);
     assert_int_equal(volume_make(&f->o, 0, &(bool){false}, &err), -1);
+    assert_int_equal(volume_make(&f->o, UINT64_C(1) << 62, &(bool){false}, &err), -1);
     assert_int_equal(err.code, ERR_INVALID);
 }
 
