@@ -1,9 +1,10 @@
 #!/bin/sh
 # Starts the gateway that Husk's workers talk to: Jupyter Server (Debian's), Jupyter Kernel Gateway or Jupyter
-# Enterprise Gateway.
+# Enterprise Gateway. usage: gateway-launch.sh, with in its environment
 #   SANDBOX_GATEWAY_AUTH_TOKEN  the token; without one nothing is started
 #   HUSK_GATEWAY                server (default), kernel-gateway or enterprise-gateway
 #   HUSK_GATEWAY_PYTHON         the interpreter that has it (default /usr/bin/python3)
+#   HUSK_KERNEL_PYTHON          the interpreter of kernels, where HUSK_LAUNCH is not set (default /usr/bin/python3)
 #   HUSK_GATEWAY_PORT           the port it listens on (default 8888)
 #   HUSK_GATEWAY_ADDRESS        the address (default 127.0.0.1)
 #   HUSK_GATEWAY_STATE          a private directory (default /var/lib/husk/gateway)
@@ -15,6 +16,7 @@
 #   HUSK_GATEWAY_INIT           a program that starts the gateway and collects orphans, where it is to be process 1
 #   HUSK_TRASH                  where the service puts workspaces that are to be removed, or nothing
 set -eu
+case ${1:-} in -h | --help) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 
 here=$(cd "$(dirname "$0")" && pwd)
 token=${SANDBOX_GATEWAY_AUTH_TOKEN:-}

@@ -68,7 +68,7 @@ no_route(struct api_call *c, int found, const char *allow, struct err *err)
         return err_slug(err, ERR_NOT_FOUND, "not_found", "there is no such resource");
     c->extra_name = "Allow";
     (void)snprintf(c->extra_value, sizeof(c->extra_value), "%s", allow);
-    return err_slug(err, ERR_INVALID, "method_not_allowed", "the method is not allowed here: %s",
+    return err_slug(err, ERR_INVALID, "method_not_allowed", "not with this method; allowed are: %s",
                     allow);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/decode.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -40,6 +41,19 @@ decode_bad_value(struct err *err, const char *name, const char *must)
     return err_slug(err, ERR_INVALID, "bad_value", "the member \"%s\" must be %s", name, must);
 }
 
+/* Says which members are known, as far as the message has room. */
+static int
+unknown_member(const char *const *known, const char *name, size_t len, struct err *err)
+{
+    char list[160] = "";
+    size_t n = 0;
+
+    for (size_t i = 0; known[i] != NULL && n < sizeof(list); i++)
+        n += (size_t)snprintf(list + n, sizeof(list) - n, " %s", known[i]);
+    return err_slug(err, ERR_INVALID, "unknown_member", "the member \"%.*s\" is not known here%s%s",
+                    shown(name, len), name, n > 0 ? "; known are:" : "", list);
+}
+
 int
 decode_known(json_val object, const char *what, const char *const *known, struct err *err)
 {
@@ -55,8 +69,7 @@ decode_known(json_val object, const char *what, const char *const *known, struct
         while (known[i] != NULL && (strlen(known[i]) != len || memcmp(known[i], name, len) != 0))
             i++;
         if (known[i] == NULL)
-            return err_slug(err, ERR_INVALID, "unknown_member",
-                            "the member \"%.*s\" is not known here", shown(name, len), name);
+            return unknown_member(known, name, len, err);
     }
     return 0;
 }

@@ -178,7 +178,7 @@ static const struct ctl_option options[] = {
 
 const struct ctl_command exec_commands[] = {
     {"exec", "SESSION",
-     "Run Python from standard input or FILE in a session; ends with the code's exit status",
+     "Run Python from standard input or FILE in a session; 0 is for an end without an exception",
      options, run_exec, "[FILE|-]"},
     {NULL, NULL, NULL, NULL, NULL, NULL},
 };

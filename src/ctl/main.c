@@ -21,17 +21,22 @@ static const struct ctl_command *const groups[] = {
 #define GROUPS (sizeof(groups) / sizeof(groups[0]))
 
 static void
+print_line(const struct ctl_command *c, FILE *out)
+{
+    char left[64];
+
+    snprintf(left, sizeof(left), "%s%s%s%s%s", c->name, c->operand ? " " : "",
+             c->operand ? c->operand : "", c->second ? " " : "", c->second ? c->second : "");
+    fprintf(out, "  %-22s %s\n", left, c->help);
+}
+
+static void
 print_help(void)
 {
     puts("usage: huskctl [--config FILE] COMMAND [OPTION]...\n\nCommands:");
     for (size_t g = 0; g < GROUPS; g++)
-        for (const struct ctl_command *c = groups[g]; c->name; c++) {
-            char left[64];
-            snprintf(left, sizeof(left), "%s%s%s%s%s", c->name, c->operand ? " " : "",
-                     c->operand ? c->operand : "", c->second ? " " : "",
-                     c->second ? c->second : "");
-            printf("  %-22s %s\n", left, c->help);
-        }
+        for (const struct ctl_command *c = groups[g]; c->name; c++)
+            print_line(c, stdout);
     puts("\nOptions:\n"
          "  --config FILE          settings (default: the file named by HUSK_CONFIG, else\n"
          "                         " PROGRAM_CONFIG ")\n"
@@ -122,6 +127,49 @@ find_command(char ***argv)
 }
 
 static int
+fail(const struct err *err, int status)
+{
+    fprintf(stderr, "huskctl: %s\n", err->msg);
+    return status;
+}
+
+/* Does the first word alone begin commands of two, such as "key"? Then they go to out. */
+static bool
+print_group(const char *word, FILE *out)
+{
+    size_t n = strlen(word);
+    bool found = false;
+
+    for (size_t g = 0; g < GROUPS; g++)
+        for (const struct ctl_command *c = groups[g]; c->name; c++)
+            if (strncmp(c->name, word, n) == 0 && c->name[n] == ' ') {
+                if (!found)
+                    fprintf(out, "usage: huskctl %s COMMAND [OPTION]...\n\nCommands:\n", word);
+                found = true;
+                print_line(c, out);
+            }
+    return found;
+}
+
+/* What no command begins with. */
+static int
+unknown_command(char **argv)
+{
+    struct err err = ERR_INIT;
+
+    if (!argv[0])
+        err_set(&err, ERR_INVALID, "no command; see huskctl --help");
+    else if (argv[1] && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) &&
+             print_group(argv[0], stdout))
+        return EXIT_SUCCESS;
+    else if (print_group(argv[0], stderr))
+        return EXIT_USAGE;
+    else
+        err_set(&err, ERR_INVALID, "unknown command \"%.80s\"; see huskctl --help", argv[0]);
+    return fail(&err, EXIT_USAGE);
+}
+
+static int
 parse_arguments(struct ctl *c, const struct ctl_command *command, char **argv, struct err *err)
 {
     for (; *argv; argv++) {
@@ -168,13 +216,6 @@ ctl_time(int64_t wall_ms, char out[CLOCK_RFC3339_SIZE])
 }
 
 static int
-fail(const struct err *err, int status)
-{
-    fprintf(stderr, "huskctl: %s\n", err->msg);
-    return status;
-}
-
-static int
 run(const struct ctl_command *command, struct ctl *c)
 {
     struct err err = ERR_INIT;
@@ -213,13 +254,10 @@ main(int argc, char **argv)
         c.config = value;
     }
     const struct ctl_command *command = *argv ? find_command(&argv) : NULL;
-    if (!command) {
-        err_set(&err, ERR_INVALID, "%s; see huskctl --help",
-                *argv ? "unknown command" : "no command");
-        return fail(&err, EXIT_USAGE);
-    }
+    if (!command)
+        return unknown_command(argv);
     for (char **a = argv; *a; a++)
-        if (strcmp(*a, "--help") == 0)
+        if (strcmp(*a, "--help") == 0 || strcmp(*a, "-h") == 0)
             return print_command_help(command), EXIT_SUCCESS;
     c.options = command->options;
     if (parse_arguments(&c, command, argv, &err) < 0)

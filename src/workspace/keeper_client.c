@@ -64,6 +64,17 @@ ask(const char *dir, const struct wire_request *q, void *p, size_t n, int *ret_f
     return away(err, EPROTO, "its answer is of another version");
 }
 
+/* The keeper's own words, which name the errno already; where it has none the errno's. */
+static int
+refused(int error, const char *detail, struct err *err)
+{
+    if (detail[0] == '\0')
+        return err_sys(err, ERR_INTERNAL, error, "husk-keeper");
+    (void)err_set(err, ERR_INTERNAL, "husk-keeper: %s", detail);
+    err->sys_errno = error;
+    return -1;
+}
+
 /* The usual kind. On failure ret->error is the keeper's errno, 0 if it gave no answer. */
 static int
 call(const char *dir, const struct wire_request *q, struct wire_reply *ret, int *ret_fd, int64_t ms,
@@ -87,7 +98,7 @@ call(const char *dir, const struct wire_request *q, struct wire_reply *ret, int 
     if (ret->error == ENOSPC || ret->error == EDQUOT)
         return err_slug(err, ERR_LIMIT, "disk_full", "%s",
                         ret->detail[0] ? ret->detail : "the disk of the workspaces is full");
-    return err_sys(err, ERR_INTERNAL, ret->error, "husk-keeper: %s", ret->detail);
+    return refused(ret->error, ret->detail, err);
 }
 
 static struct wire_request
@@ -136,7 +147,7 @@ keeper_info(const char *dir, struct wire_info *ret, struct err *err)
     ret->disk[sizeof ret->disk - 1] = '\0';
     ret->detail[sizeof ret->detail - 1] = '\0';
     if (ret->error != 0)
-        return err_sys(err, ERR_INTERNAL, ret->error, "husk-keeper: %s", ret->detail);
+        return refused(ret->error, ret->detail, err);
     return 0;
 }
 

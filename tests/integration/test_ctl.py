@@ -55,6 +55,13 @@ def test_wrong_use_is_refused_with_a_reason(stack, args):
     assert done.returncode != 0 and done.stderr.strip()
 
 
+def test_words_that_begin_commands_list_them(stack):
+    done = stack.ctl("key", "--help", check=False)
+    assert done.returncode == 0 and "key create" in done.stdout and "status" not in done.stdout
+    done = stack.ctl("key", check=False)
+    assert done.returncode == 2 and "key revoke KEY_ID" in done.stderr
+
+
 @pytest.mark.parametrize("program", ["husk-master", "husk-worker", "husk-reaper", "huskctl"])
 def test_help_and_version(stack, program):
     import subprocess

@@ -188,14 +188,67 @@ test_codes(void **state)
     assert_int_equal(json_length(codes), n);
 }
 
+/* Is the code named in the description of an answer, of those that operations refer to? */
+static bool
+is_in_an_answer(const char *slug)
+{
+    json_val answers = member_of(json_root(doc), "components", "responses"), answer;
+    size_t iter = 0, len, n = strlen(slug);
+    const char *name;
+
+    while (json_next_member(answers, &iter, &name, &len, &answer)) {
+        const char *text = json_cstring(json_member(answer, "description"));
+
+        for (const char *at = text; at != NULL && (at = strstr(at, slug)) != NULL; at += n)
+            if ((at == text || at[-1] == ' ') && strchr(";:, ", at[n]) != NULL)
+                return true;
+    }
+    return false;
+}
+
+static void
+test_codes_are_in_answers(void **state)
+{
+    size_t n;
+    const struct problem *p = problem_table(&n);
+
+    (void)state;
+    for (size_t i = 0; i < n; i++)
+        if (p[i].status != 499 && !is_in_an_answer(p[i].slug))
+            fail_msg("%s is in no answer of docs/openapi.json", p[i].slug);
+}
+
+/* What nginx answers by itself, and a full disk any call that writes, whatever the call is. */
+static void
+test_answers_of_every_call(void **state)
+{
+    static const char *const always[] = {"400", "413", "414", "429", "431",
+                                         "500", "502", "503", "504", "507"};
+    size_t n;
+    const struct http_route *r = api_routes(&n);
+
+    (void)state;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < sizeof(always) / sizeof(always[0]); k++) {
+            char path[128];
+            json_val op;
+
+            path_of(&r[i], path, sizeof(path));
+            op = json_member(member_of(json_root(doc), "paths", path), method_of(&r[i]));
+            if (r[i].method == HTTP_GET && strcmp(always[k], "507") == 0)
+                continue;
+            if (json_type(member_of(op, "responses", always[k])) != JSON_OBJECT)
+                fail_msg("%s %s: %s is not described", method_of(&r[i]), path, always[k]);
+        }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_routes_are_described),
-        cmocka_unit_test(test_described_are_routes),
-        cmocka_unit_test(test_query_parameters),
-        cmocka_unit_test(test_codes),
+        cmocka_unit_test(test_routes_are_described), cmocka_unit_test(test_described_are_routes),
+        cmocka_unit_test(test_query_parameters),     cmocka_unit_test(test_codes),
+        cmocka_unit_test(test_codes_are_in_answers), cmocka_unit_test(test_answers_of_every_call),
     };
 
     return cmocka_run_group_tests(tests, load, unload);
