@@ -57,6 +57,9 @@ struct manager_options {
     int (*free_exec_workers)(void *ctx);
     /* A deadline this process promises to meet (the master kills it 5 s later); NULL allowed. */
     void (*publish_deadline)(void *ctx, struct deadline d);
+    /* A session got a runtime of the pool: whoever keeps a channel to it shall know; NULL allowed.
+     */
+    void (*pooled_given)(void *ctx, const char *handle, const char *session_name);
     /* What time it is and of which boot, for tests; NULL: the machine's. */
     const struct manager_clock *clock;
     /* Is the process asked to end? A sweep then does so before its next step; NULL: never. */
@@ -336,6 +339,18 @@ int manager_sweep(struct manager *m, struct deadline d, struct sweep_report *ret
  * grew old. *ret_again_ms: when to call again, < 0: there is nothing more to do for now. */
 int manager_refill(struct manager *m, struct deadline d, bool gently, int64_t *ret_again_ms,
                    struct err *err);
+
+/* The pool's runtimes to which a channel could be opened ahead of need, the oldest first; 0 where
+ * there is no such thing. The count, or -1. */
+struct manager_pooled {
+    char handle[HANDLE_MAX + 1], kernel_session[HANDLE_MAX + 1];
+};
+int manager_pooled(struct manager *m, struct manager_pooled *ret, int max, struct err *err);
+/* Opens one and keeps it, so that the first code of whoever gets that runtime need not wait for a
+ * channel. Nobody's claim is touched: it may be given to a session meanwhile. ERR_LIMIT: as many
+ * are kept as may be. */
+int manager_warm(struct manager *m, const struct manager_pooled *p, struct deadline d,
+                 struct err *err);
 
 /* Between requests: kept channels. */
 int manager_idle_fds(struct manager *m, struct pollfd *fds, int max);

@@ -50,6 +50,37 @@ pool_claim(struct manager *m, const struct session *s, bool unbound, struct runt
     return r;
 }
 
+int
+manager_pooled(struct manager *m, struct manager_pooled *ret, int max, struct err *err)
+{
+    const struct backend_slot *b = manager_pool_backend(m);
+    struct pool_row rows[POOL_MAX];
+    struct pool_kind k = kind(m);
+    struct db_now now = manager_now(m);
+    int n = 0, all;
+
+    if (m->o.pool_size <= 0 || !b || !b->sb->ops->warm)
+        return 0;
+    all = pool_store_list(m->db, &k, &now, rows, POOL_MAX, err);
+    for (int i = 0; i < all && n < max; i++) {
+        if (!rows[i].fit)
+            continue;
+        memcpy(ret[n].handle, rows[i].handle, sizeof ret[n].handle);
+        memcpy(ret[n].kernel_session, rows[i].kernel_session, sizeof ret[n].kernel_session);
+        n++;
+    }
+    return all < 0 ? -1 : n;
+}
+
+int
+manager_warm(struct manager *m, const struct manager_pooled *p, struct deadline d, struct err *err)
+{
+    const struct runtime_ref rt = {.handle = p->handle, .kernel_session = p->kernel_session};
+    struct sandbox *sb = manager_pool_backend(m)->sb;
+
+    return sb->ops->warm(sb, &rt, d, err);
+}
+
 /* Why one of the pool must go; NULL: it stays. *ret_known is cleared when the backend does not say
  * whether it lives. */
 static const char *

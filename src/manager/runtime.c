@@ -193,8 +193,11 @@ from_pool(struct manager *m, struct sandbox *sb, const struct session *s, struct
 
         if (r <= 0)
             return r;
-        if (make_ready(m, sb, s, made, d, &why) == 0)
+        if (make_ready(m, sb, s, made, d, &why) == 0) {
+            if (m->o.pooled_given)
+                m->o.pooled_given(m->o.ctx, made->handle, s->name);
             return 1;
+        }
         log_warning("pooled kernel %s is of no use: %s", made->handle, why.msg);
         dead = why.code == ERR_TIMEOUT || (why.slug && strcmp(why.slug, "runtime_gone") == 0);
         *ret_uncertain = !runtime_end(m, s->backend, made->handle);

@@ -165,6 +165,10 @@ struct sandbox_ops {
                       struct file_list *ret, struct deadline d, struct err *err);
     int (*remove_path)(struct sandbox *sb, const struct runtime_ref *rt, const char *path, size_t n,
                        bool recursive, struct deadline d, struct err *err);
+    /* Opens a channel to a runtime that nobody uses yet, and keeps it; NULL: this backend has no
+     * such thing. Errors as bind's; ERR_LIMIT: there is no room for one more. */
+    int (*warm)(struct sandbox *sb, const struct runtime_ref *rt, struct deadline d,
+                struct err *err);
     /* Kept channels while the process idles: fills up to max pollfds, returns how many. */
     int (*idle_fds)(struct sandbox *sb, struct pollfd *fds, int max);
     /* Services them (answers pings, drains, closes what ended or idled too long); call when one is

@@ -27,19 +27,68 @@ affinity_keeps(const struct score_slot *s, uint64_t tag)
     return false;
 }
 
+bool
+affinity_kept(struct scoreboard *b, uint64_t tag)
+{
+    for (int k = 0; k < scoreboard_slots(b); k++) {
+        if (affinity_keeps(scoreboard_slot(b, k), tag))
+            return true;
+    }
+    return false;
+}
+
+void
+affinity_drop(struct score_slot *own, uint64_t tag)
+{
+    for (int i = 0; i < SCORE_KEPT; i++) {
+        uint64_t had = tag;
+        (void)atomic_compare_exchange_strong(&own->kept[i], &had, 0);
+    }
+}
+
+static void
+drop_everywhere(struct scoreboard *b, uint64_t tag)
+{
+    for (int k = 0; k < scoreboard_slots(b); k++)
+        affinity_drop(scoreboard_slot(b, k), tag);
+}
+
+void
+affinity_rename(struct scoreboard *b, uint64_t from, uint64_t to)
+{
+    if (!affinity_kept(b, from))
+        return;
+    drop_everywhere(b, to);
+    for (int k = 0; k < scoreboard_slots(b); k++) {
+        struct score_slot *s = scoreboard_slot(b, k);
+
+        for (int i = 0; i < SCORE_KEPT; i++) {
+            uint64_t had = from;
+            (void)atomic_compare_exchange_strong(&s->kept[i], &had, to);
+        }
+    }
+}
+
+bool
+affinity_among_first(struct scoreboard *b, const struct score_slot *own, enum lane lane, int n)
+{
+    for (int k = 0; n > 0 && k < scoreboard_slots(b); k++) {
+        const struct score_slot *s = scoreboard_slot(b, k);
+
+        if (s == own)
+            return true;
+        if (atomic_load(&s->lane) == (int32_t)lane && atomic_load(&s->state) == SLOT_IDLE)
+            n--;
+    }
+    return false;
+}
+
 void
 affinity_keep(struct scoreboard *b, struct score_slot *own, uint64_t tag)
 {
     if (affinity_keeps(own, tag))
         return;
-    for (int k = 0; k < scoreboard_slots(b); k++) {
-        struct score_slot *s = scoreboard_slot(b, k);
-
-        for (int i = 0; i < SCORE_KEPT; i++) {
-            uint64_t had = tag;
-            (void)atomic_compare_exchange_strong(&s->kept[i], &had, 0);
-        }
-    }
+    drop_everywhere(b, tag);
     /* The newest first; the oldest falls out, as its channel did. */
     for (int i = SCORE_KEPT - 1; i > 0; i--)
         atomic_store(&own->kept[i], atomic_load(&own->kept[i - 1]));

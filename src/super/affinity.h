@@ -21,6 +21,15 @@ uint64_t affinity_tag(const void *p, size_t n);
 /* Notes that this slot's worker, and no other, keeps a channel for the tag. */
 void affinity_keep(struct scoreboard *b, struct score_slot *own, uint64_t tag);
 bool affinity_keeps(const struct score_slot *s, uint64_t tag);
+/* Does any slot's worker? */
+bool affinity_kept(struct scoreboard *b, uint64_t tag);
+/* This slot's worker keeps none for the tag after all. */
+void affinity_drop(struct score_slot *own, uint64_t tag);
+/* Whoever keeps a channel for tag `from` keeps it for `to` from now on, and nobody else does. */
+void affinity_rename(struct scoreboard *b, uint64_t from, uint64_t to);
+/* Is this slot's worker among the first n idle ones of its lane, itself taken for idle? */
+bool affinity_among_first(struct scoreboard *b, const struct score_slot *own, enum lane lane,
+                          int n);
 /* Forgets all of a slot, what its last worker was handing over too: its worker is new. */
 void affinity_clear(struct score_slot *s);
 

@@ -28,6 +28,7 @@
 #include "conf/program.h"
 #include "conf/settings.h"
 #include "manager/manager_settings.h"
+#include "super/affinity.h"
 
 #include <malloc.h>
 #include <signal.h>
@@ -50,6 +51,7 @@ struct worker {
     struct scoreboard *board;
     struct score_slot *slot;
     struct hand hand; /* lane exec only */
+    struct warm warm; /* the same, and only with a pool */
     struct manager *manager;
     struct fcgi *fcgi;
     struct api *api;
@@ -103,6 +105,17 @@ publish_deadline(void *ctx, struct deadline d)
     serve_publish(w->slot, d);
 }
 
+/* Whoever keeps the channel to a kernel of the pool keeps it for that session from now on. */
+static void
+pooled_given(void *ctx, const char *handle, const char *session_name)
+{
+    const struct worker *w = ctx;
+
+    if (w->board)
+        affinity_rename(w->board, affinity_tag(handle, strlen(handle)),
+                        affinity_tag(session_name, strlen(session_name)));
+}
+
 static int
 attach_scoreboard(struct worker *w, struct err *err)
 {
@@ -132,6 +145,7 @@ make_manager(struct worker *w, struct err *err)
     o.sandbox.keep_channels = w->contract.lane == LANE_EXEC ? SCORE_KEPT : 0;
     o.free_exec_workers = w->board ? free_exec_workers : NULL;
     o.publish_deadline = publish_deadline;
+    o.pooled_given = pooled_given;
     o.ctx = w;
     return manager_new(&o, &w->manager, err);
 }
@@ -228,12 +242,14 @@ run(struct worker *w, const char *config)
         return err.code == ERR_INVALID ? EXIT_USAGE : EXIT_FAILURE;
     }
     say_ready(&w->contract);
+    w->warm = (struct warm){.manager = w->manager, .board = w->board, .slot = w->slot};
     struct serve s = {
         .fcgi = w->fcgi,
         .api = w->api,
         .manager = w->manager,
         .slot = w->slot,
         .hand = w->hand.board ? &w->hand : NULL,
+        .warm = w->hand.board && w->settings.pool_size > 0 ? &w->warm : NULL,
         .listen_fd = STDIN_FILENO,
         .signal_fd = w->signal_fd,
         .max_requests = w->settings.worker_requests,

@@ -44,7 +44,9 @@ sleep_idle(const struct serve *s, int epoll_fd)
 
     for (int i = 0; i < n_fds; i++) /* the bits of poll and epoll are the same */
         (void)watch(epoll_fd, fds[i].fd, (uint32_t)fds[i].events);
-    int n = epoll_wait(epoll_fd, ready, IDLE_FDS_MAX + 3, n_fds > 0 ? IDLE_TICK_MS : SLEEP_MAX_MS);
+    int n = epoll_wait(epoll_fd, ready, IDLE_FDS_MAX + 3,
+                       deadline_poll_ms(s->warm ? s->warm->next : DEADLINE_NEVER,
+                                        n_fds > 0 ? IDLE_TICK_MS : SLEEP_MAX_MS));
     for (int i = 0; i < n_fds; i++)
         (void)epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fds[i].fd, NULL);
 
@@ -221,9 +223,11 @@ serve_loop(const struct serve *s, struct err *err)
         affinity_become_idle(s->slot);
     while (!end) {
         unsigned wake;
-        do
+        do {
             wake = sleep_idle(s, epoll_fd);
-        while (wake == 0 && !is_claimed(s));
+            if (wake == 0 && s->warm)
+                warm_look(s->warm);
+        } while (wake == 0 && !is_claimed(s));
         if (wake & WAKE_END)
             break;
         int rc = on_wake(s, wake, err);

@@ -8,6 +8,7 @@
 #include "manager/manager.h"
 #include "super/scoreboard.h"
 #include "worker/hand.h"
+#include "worker/warm.h"
 
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ struct serve {
     struct manager *manager;
     struct score_slot *slot; /* NULL without a scoreboard */
     struct hand *hand;       /* NULL where connections are not handed over */
+    struct warm *warm;       /* NULL: opens no channels ahead */
     int listen_fd;
     int signal_fd;        /* readable when the worker shall end (base/sig.h) */
     int64_t max_requests; /* 0: no bound */

@@ -73,6 +73,18 @@ def test_parallel_opens_get_kernels_of_their_own(stack, client):
     assert [client.run(f"par{i}", "print(x)")["stdout"] for i in range(4)] == [f"{i}\n" for i in range(4)]
 
 
+def test_the_first_code_finds_a_channel(stack, client):
+    def channels(kernel):
+        return json.loads(stack.gateway_request("GET", "/api/kernels/" + kernel)[1])["connections"]
+
+    wait_until(lambda: all(channels(k) == 1 for k in full(stack)), 60, "a channel to each kernel that waits")
+    client.open("ahead")
+    where = client.run("ahead", "import os; print(os.getcwd())")["stdout"]
+    assert where.startswith(stack.path("s", "workspaces") + "/")
+    assert channels(handle(stack, "ahead")) == 1
+    assert client.run("ahead", "print(6 * 7)")["stdout"] == "42\n"
+
+
 def test_a_restart_takes_one_too(stack, client):
     client.open("again")
     client.run("again", "x = 1")

@@ -221,6 +221,18 @@ run(struct fake *f, const struct runtime_ref *rt, const char *code, const struct
 }
 
 static int
+fake_warm(struct sandbox *sb, const struct runtime_ref *rt, struct deadline d, struct err *err)
+{
+    struct fake *f = (struct fake *)sb;
+
+    (void)d;
+    if (!lives(f->dir, rt->handle))
+        return err_slug(err, ERR_CONFLICT, "runtime_gone", "gone");
+    atomic_fetch_add(&f->w->warms, 1);
+    return 0;
+}
+
+static int
 fake_exec(struct sandbox *sb, const struct runtime_ref *rt, const struct execution_request *req,
           const struct exec_hooks *hooks, struct execution_result *ret, struct err *err)
 {
@@ -357,6 +369,7 @@ fake_free(struct sandbox *sb)
 static const struct sandbox_ops fake_ops = {.name = "fake",
                                             .open = fake_open,
                                             .bind = fake_bind,
+                                            .warm = fake_warm,
                                             .exec = fake_exec,
                                             .interrupt = fake_interrupt,
                                             .close = fake_close,

@@ -17,7 +17,7 @@ enum fake_death { FAKE_DIES_NOWHERE, FAKE_DIES_STARTED, FAKE_DIES_CLOSING, FAKE_
 
 struct fake_world {
     /* counted */
-    atomic_int opens, binds, execs, closes, interrupts;
+    atomic_int opens, binds, warms, execs, closes, interrupts;
     atomic_int living, most_living; /* runtimes at the backend now, and at most ever */
     atomic_int running, most_running;
     /* what goes wrong: that many times; -1 always */

@@ -125,6 +125,45 @@ test_an_offer_is_taken_or_withdrawn(void **state)
     assert_false(affinity_take(board, lost));
 }
 
+/* What was kept for one is kept for another, and by nobody else. */
+static void
+test_a_tag_is_renamed(void **state)
+{
+    struct score_slot *a = scoreboard_slot(board, 0), *b = scoreboard_slot(board, 1);
+    (void)state;
+    affinity_keep(board, a, 20); /* an earlier session of that name */
+    affinity_rename(board, 10, 20);
+    assert_true(affinity_keeps(a, 20));
+    affinity_keep(board, b, 10);
+    assert_true(affinity_kept(board, 10));
+    affinity_rename(board, 10, 20);
+    assert_false(affinity_kept(board, 10));
+    assert_false(affinity_keeps(a, 20));
+    assert_true(affinity_keeps(b, 20));
+    affinity_drop(a, 20);
+    assert_true(affinity_kept(board, 20));
+    affinity_drop(b, 20);
+    assert_false(affinity_kept(board, 20));
+}
+
+static void
+test_the_first_idle_ones(void **state)
+{
+    struct score_slot *c = scoreboard_slot(board, 2);
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        score_set(scoreboard_slot(board, i), SLOT_IDLE, DEADLINE_NEVER);
+    assert_true(affinity_among_first(board, c, LANE_EXEC, 3));
+    assert_false(affinity_among_first(board, c, LANE_EXEC, 2));
+    score_set(scoreboard_slot(board, 0), SLOT_WORKING, DEADLINE_NEVER);
+    assert_true(affinity_among_first(board, c, LANE_EXEC, 2));
+    atomic_store(&scoreboard_slot(board, 1)->lane, LANE_API);
+    assert_true(affinity_among_first(board, c, LANE_EXEC, 1));
+    assert_false(affinity_among_first(board, c, LANE_EXEC, 0));
+    atomic_store(&scoreboard_slot(board, 1)->lane, LANE_EXEC);
+    score_set(scoreboard_slot(board, 0), SLOT_IDLE, DEADLINE_NEVER);
+}
+
 int
 main(void)
 {
@@ -134,6 +173,8 @@ main(void)
         cmocka_unit_test(test_a_claim_is_exclusive),
         cmocka_unit_test(test_who_ends_can_be_claimed),
         cmocka_unit_test(test_an_offer_is_taken_or_withdrawn),
+        cmocka_unit_test(test_a_tag_is_renamed),
+        cmocka_unit_test(test_the_first_idle_ones),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down) != 0;
 }

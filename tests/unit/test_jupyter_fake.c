@@ -381,6 +381,45 @@ static const struct wrong {
     {"\"close\"", false, true, 2},
 };
 
+/* The channel that was opened ahead of need carries the directory and the code. */
+static void
+test_a_channel_opened_ahead(void **state)
+{
+    struct runtime_ref rt = {.handle = t.made.handle, .kernel_session = "k1"};
+    struct pollfd fds[4];
+
+    (void)state;
+    begin_unbound("{\"exec\": [[[\"busy\"], [\"stream\", \"not shown\"], [\"reply\"], [\"idle\"]],"
+                  " [[\"busy\"], [\"stream\", \"a\"], [\"reply\"], [\"idle\"]]]}");
+    assert_int_equal(t.sb->ops->warm(t.sb, &rt, deadline_in(3000), &t.err), 0);
+    assert_int_equal(t.sb->ops->idle_fds(t.sb, fds, 4), 1);
+    t.sb->ops->idle(t.sb);
+    expect("1", 5000, REASON_COMPLETED, "a");
+    assert_int_equal(asked("upgrade token sesame"), 2); /* of open, and ahead */
+    assert_int_equal(t.sb->ops->idle_fds(t.sb, fds, 4), 1);
+    rt.kernel_session = "k2";
+    assert_int_equal(t.sb->ops->warm(t.sb, &rt, deadline_in(3000), &t.err), -1);
+    assert_string_equal(t.err.slug, "runtime_gone");
+}
+
+/* When it fails at the directory no code is sent and it is let go of. */
+static void
+test_no_directory_by_a_channel_opened_ahead(void **state)
+{
+    struct runtime_ref rt = {.handle = t.made.handle, .kernel_session = "k1"};
+    struct pollfd fds[4];
+
+    (void)state;
+    begin_unbound("{\"exec\": [[[\"busy\"], [\"reply\", \"error\"], [\"idle\"]],"
+                  " [[\"busy\"], [\"stream\", \"a\"], [\"reply\"], [\"idle\"]]]}");
+    assert_int_equal(t.sb->ops->warm(t.sb, &rt, deadline_in(3000), &t.err), 0);
+    assert_int_equal(runtime_run(&t, "1", 5000), -1);
+    assert_int_equal(t.err.code, ERR_INTERNAL);
+    assert_int_equal(t.sb->ops->idle_fds(t.sb, fds, 4), 0);
+    t.dir = NULL;
+    expect("1", 5000, REASON_COMPLETED, "a");
+}
+
 static int
 nothing_listed(void *ctx, const struct runtime_seen *seen)
 {
@@ -460,6 +499,8 @@ main(int argc, char **argv)
         T(test_directory_goes_ahead_of_the_code),
         T(test_no_directory_no_code),
         T(test_directory_of_another_process),
+        T(test_a_channel_opened_ahead),
+        T(test_no_directory_by_a_channel_opened_ahead),
         T(test_foreign_run_lets_go_of_the_channel),
         T(test_stubborn_cell_is_killed),
         T(test_nothing_answers_at_the_deadline),

@@ -244,6 +244,48 @@ test_killed_after_the_claim(void **state)
     assert_int_equal(fake_count(f.kernels), 1);
 }
 
+static char given[2][HANDLE_MAX + 1];
+
+static void
+note_given(void *ctx, const char *handle, const char *session_name)
+{
+    (void)ctx;
+    (void)snprintf(given[0], sizeof given[0], "%s", handle);
+    (void)snprintf(given[1], sizeof given[1], "%s", session_name);
+}
+
+/* Who looks sees what waits, claims nothing by it, and hears who got which. */
+static void
+test_channels_ahead_of_need(void **state)
+{
+    struct manager_pooled p[3];
+    struct err err = ERR_INIT;
+
+    (void)state;
+    assert_int_equal(manager_pooled(f.m, p, 3, &err), 0);
+    fixture_restart_with(&f, "pool=2");
+    f.m->o.pooled_given = note_given;
+    assert_int_equal(refill(), 2);
+    assert_int_equal(manager_pooled(f.m, p, 1, &err), 1);
+    assert_int_equal(manager_pooled(f.m, p, 3, &err), 2);
+    assert_int_equal(manager_warm(f.m, &p[0], deadline_in(1000), &err), 0);
+    assert_int_equal(atomic_load(&f.world->warms), 1);
+    assert_int_equal(pooled(), 2);
+    assert_null(fixture_open(&f, f.m, "a", NULL, NULL));
+    assert_string_equal(given[0], p[0].handle);
+    assert_int_equal(fixture_sql(&f, "SELECT count(*) FROM sessions s JOIN runtimes r USING (sid)"
+                                     " WHERE r.handle IN (SELECT handle FROM pool)"),
+                     0);
+    assert_int_equal(manager_pooled(f.m, p, 3, &err), 1);
+    assert_string_not_equal(given[0], p[0].handle);
+    kill_one();
+    assert_int_equal(manager_warm(f.m, &p[0], deadline_in(1000), &err), -1);
+    assert_string_equal(err.slug, "runtime_gone");
+    given[0][0] = given[1][0] = '\0';
+    assert_null(fixture_open(&f, f.m, "b", NULL, NULL)); /* started, as the other is dead */
+    assert_string_equal(given[0], "");
+}
+
 static int64_t
 unbound(void)
 {
@@ -371,6 +413,7 @@ main(void)
         T(test_the_sweep_replaces_dead_and_old_ones),
         T(test_one_start_at_a_time_and_pauses_after_a_failure),
         T(test_gently),
+        T(test_channels_ahead_of_need),
         T(test_killed_after_the_claim),
         T(test_the_first_code_binds),
         T(test_killed_while_the_first_code_binds),

@@ -151,16 +151,19 @@ jupyter_attach(struct jupyter *j, const struct runtime_ref *rt, const struct exe
     }
     if (*ret != NULL && rt->dir == NULL)
         return 0;
+    a.ch = *ret;
+    *ret = NULL;
+    if (a.ch != NULL) /* by a channel that was opened ahead: what it answered then is old */
+        a.ch->info_replied = false;
     if (rt->dir != NULL) {
-        /* Whoever is to be told its directory has no channel yet, or one that failed at that. */
-        channel_free(*ret);
-        *ret = NULL;
         d = deadline_min(d, deadline_in(rt->dir_ms));
-        if (jupyter_directory_code(rt->dir, &code, err) < 0)
+        if (jupyter_directory_code(rt->dir, &code, err) < 0) {
+            channel_free(a.ch);
             return -1;
+        }
         a.code = buf_str(&code);
     }
-    if (channel_new(j->gateway, j->pool, rt->handle, max, &a.ch, err) < 0)
+    if (a.ch == NULL && channel_new(j->gateway, j->pool, rt->handle, max, &a.ch, err) < 0)
         return -1;
     rc = connect_and_check(&a, hooks, d, err);
     gateway_cancel(j->gateway);

@@ -31,6 +31,7 @@ struct channel {
     char request_id[ID_UUID_SIZE]; /* what runs, "" for nothing */
     const struct kmsg_handler *sink;
     bool restarted;   /* the gateway said that the process ended */
+    bool warm;        /* nothing has used it yet: it waits as long as the kernel does */
     bool foreign;     /* somebody else runs code there */
     int64_t heard_ms; /* when something last came in */
     int64_t used_ms;  /* when it was last put aside */

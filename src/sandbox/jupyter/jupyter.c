@@ -106,6 +106,22 @@ op_ping(struct sandbox *sb, struct deadline d, struct err *err)
 }
 
 static int
+op_warm(struct sandbox *sb, const struct runtime_ref *rt, struct deadline d, struct err *err)
+{
+    struct jupyter *j = of(sb);
+    struct channel *c;
+
+    /* A session's channel is worth more than one that perhaps nobody needs. */
+    if (!kept_room(&j->kept))
+        return err_set(err, ERR_LIMIT, "no further channel can be kept");
+    if (jupyter_attach(j, rt, NULL, d, &c, err) < 0)
+        return -1;
+    c->warm = true;
+    kept_put(&j->kept, c);
+    return 0;
+}
+
+static int
 op_idle_fds(struct sandbox *sb, struct pollfd *fds, int max)
 {
     return kept_fds(&of(sb)->kept, fds, max);
@@ -150,6 +166,7 @@ static const struct sandbox_ops OPS = {.name = "jupyter",
                                        .stat_path = transfer_stat,
                                        .list_files = transfer_list,
                                        .remove_path = transfer_remove,
+                                       .warm = op_warm,
                                        .idle_fds = op_idle_fds,
                                        .idle = op_idle,
                                        .forget = op_forget,

@@ -16,6 +16,12 @@ take_at(struct kept *k, int i)
     return c;
 }
 
+bool
+kept_room(const struct kept *k)
+{
+    return k->n < k->max;
+}
+
 struct channel *
 kept_take(struct kept *k, const char *handle)
 {
@@ -28,6 +34,7 @@ kept_take(struct kept *k, const char *handle)
             continue;
         c = take_at(k, i);
         c->heard_ms = clock_mono_ms();
+        c->warm = false;
         return c;
     }
     return NULL;
@@ -65,7 +72,8 @@ kept_service(struct kept *k)
     ws_service(k->pool);
     now = clock_mono_ms();
     for (int i = k->n - 1; i >= 0; i--)
-        if (!channel_fit(k->list[i]) || now - k->list[i]->used_ms > KEPT_IDLE_MS)
+        if (!channel_fit(k->list[i]) ||
+            (!k->list[i]->warm && now - k->list[i]->used_ms > KEPT_IDLE_MS))
             channel_free(take_at(k, i));
 }
 

@@ -7,7 +7,7 @@
 #include <poll.h>
 
 #define KEPT_MAX 16              /* channels of one process */
-#define KEPT_IDLE_MS (60 * 1000) /* longest time a channel is kept unused */
+#define KEPT_IDLE_MS (60 * 1000) /* longest time a channel is kept unused, once it was used */
 
 /* Channels kept between executions: a new one costs three times what an execution does. */
 struct kept {
@@ -17,6 +17,8 @@ struct kept {
     struct channel *list[KEPT_MAX]; /* the least recently used first */
 };
 
+/* Is there room for one more without another's end? */
+bool kept_room(const struct kept *k);
 /* Takes out the channel to a kernel, NULL if there is no fit one. */
 struct channel *kept_take(struct kept *k, const char *handle);
 /* Puts a channel aside (or frees it, if it is unfit); it belongs to k then. */
