@@ -91,10 +91,8 @@ workers(struct buf *out, struct scoreboard *b)
     static const struct {
         enum slot_state state;
         const char *name;
-    } states[] = {{SLOT_STARTING, "starting"}, {SLOT_IDLE, "idle"},
-                  {SLOT_WORKING, "working"},   {SLOT_WAITING, "waiting"},
-                  {SLOT_DRAINING, "draining"}, {SLOT_CLAIMED, "claimed"},
-                  {SLOT_ENDING, "ending"}};
+    } states[] = {{SLOT_STARTING, "starting"}, {SLOT_IDLE, "idle"},       {SLOT_WORKING, "working"},
+                  {SLOT_DRAINING, "draining"}, {SLOT_CLAIMED, "claimed"}, {SLOT_ENDING, "ending"}};
     uint64_t in = 0, bytes_out = 0;
 
     family(out, "husk_workers", "gauge", "Workers by lane and state.");

@@ -8,8 +8,8 @@
 
 static const char *const slot_states[] = {
     [SLOT_EMPTY] = "empty",     [SLOT_STARTING] = "starting", [SLOT_IDLE] = "idle",
-    [SLOT_WORKING] = "working", [SLOT_WAITING] = "waiting",   [SLOT_DRAINING] = "draining",
-    [SLOT_CLAIMED] = "claimed", [SLOT_ENDING] = "ending",
+    [SLOT_WORKING] = "working", [SLOT_DRAINING] = "draining", [SLOT_CLAIMED] = "claimed",
+    [SLOT_ENDING] = "ending",
 };
 
 #define ALARMS_MAX (MANAGER_ALARMS_MAX + 32) /* the manager's and the workers' */

@@ -108,7 +108,8 @@ cgroup_file_number(const char *dir, const char *file, const char *key)
     return -1;
 }
 
-void
+/* SIGKILL to every process listed in cgroup.procs, but for our own. */
+static void
 cgroup_file_kill(const char *dir)
 {
     char text[FILE_MAX];

@@ -21,8 +21,6 @@ int cgroup_file_read(const char *dir, const char *file, char *ret, size_t n);
 /* Its only number, or with `key` the number behind that word at the begin of a line; -1 if there is
  * none ("max" is one too: there is no number). */
 int64_t cgroup_file_number(const char *dir, const char *file, const char *key);
-/* SIGKILL to every process listed in cgroup.procs, but for our own. */
-void cgroup_file_kill(const char *dir);
 /* Kills and tries again, bounded, until the folder can be removed or is gone. */
 void cgroup_file_remove(const char *dir);
 

@@ -20,8 +20,6 @@ int confine_ids(uid_t uid, bool change, struct err *err);
 /* Landlock, as much as the kernel knows. With a root of its own a second fence; in the container
  * tier the only one around files, where a kernel without Landlock is an error. */
 int confine_files(const struct box_spec *s, struct err *err);
-/* The version of Landlock's interface, 0 where there is none. */
-int confine_landlock_version(void);
 
 /* No core dumps: of a process that may write none the kernel still hands one to a handler (a pipe
  * in core_pattern, run as root on the host), but for a limit of exactly 1. The filter keeps it so.

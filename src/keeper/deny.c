@@ -99,7 +99,9 @@ find(int family, const unsigned char *address)
     return NULL;
 }
 
-const struct deny_row *
+/* The row that refuses this address, or NULL when it may be connected to. Anything that is not a
+ * complete AF_INET or AF_INET6 address is refused by a row of its own. Ports are not looked at. */
+static const struct deny_row *
 deny_find(const struct sockaddr *sa, socklen_t n)
 {
     struct sockaddr_in v4;

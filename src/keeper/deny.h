@@ -31,10 +31,6 @@ struct deny_row {
 /* The whole table, in order. */
 const struct deny_row *deny_rows(size_t *ret_n);
 
-/* The row that refuses this address, or NULL when it may be connected to. Anything that is not a
- * complete AF_INET or AF_INET6 address is refused by a row of its own. Ports are not looked at. */
-const struct deny_row *deny_find(const struct sockaddr *sa, socklen_t n);
-
 /* May sessions not connect to it: a denied address, or DENY_PORT. */
 bool deny_address(const struct sockaddr *sa, socklen_t n);
 

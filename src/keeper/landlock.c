@@ -96,7 +96,8 @@ static const struct rule in_shared_root[] = {
     {"/dev/urandom", DEVICE},
 };
 
-int
+/* The version of Landlock's interface, 0 where there is none. */
+static int
 confine_landlock_version(void)
 {
     long v = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);

@@ -79,7 +79,9 @@ is_resolver(const struct supervisor *s, const struct sockaddr_storage *a)
     return memcmp(&v6->sin6_addr, &((const struct sockaddr_in6 *)&s->resolver)->sin6_addr, 16) == 0;
 }
 
-int
+/* May a session send to this address? 0, or a negative errno. Pure but for the question to the
+ * kernel whether it is the host's. */
+static int
 notify_judge(struct supervisor *s, const struct sockaddr *sa, socklen_t n)
 {
     struct sockaddr_storage a;

@@ -62,8 +62,4 @@ enum how {
 enum how notify_perform(const struct caller *c, const struct seccomp_data *d, bool helper,
                         long *ret_value);
 
-/* May a session send to this address? 0, or a negative errno. Pure but for the question to the
- * kernel whether it is the host's. */
-int notify_judge(struct supervisor *s, const struct sockaddr *sa, socklen_t n);
-
 #endif

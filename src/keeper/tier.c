@@ -45,7 +45,8 @@ tier_name(enum tier t)
     return "?";
 }
 
-int
+/* 1 and *ret, or 0: no tier is called so. */
+static int
 tier_find(const char *name, enum tier *ret)
 {
     for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++) {

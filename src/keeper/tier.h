@@ -21,8 +21,6 @@ struct tier_probe {
  * tier. */
 int tier_probe(const char *wanted, const char *minimum, struct tier_probe *ret, struct err *err);
 const char *tier_name(enum tier t);
-/* 1 and *ret, or 0: no tier is called so. */
-int tier_find(const char *name, enum tier *ret);
 /* Tier rootless, before anything else: a user namespace with our own uid and gid as they are, and a
  * mount namespace in it. */
 int tier_enter_rootless(struct err *err);

@@ -62,8 +62,6 @@ int manager_new_with(const struct manager_options *o, struct sandbox *sb, struct
  * it lies in. */
 int manager_state_dir(const char *path, struct err *err);
 struct db_now manager_now(const struct manager *m);
-/* One more that sessions may name; sb is taken, also when it fails. */
-int manager_add_backend(struct manager *m, const char *name, struct sandbox *sb, struct err *err);
 /* The sandbox of a backend by name. ERR_INVALID "unknown_backend". */
 int manager_backend(struct manager *m, const char *name, struct sandbox **ret, struct err *err);
 /* How many runtimes it may have at once; 0: no bound of its own. */
@@ -73,9 +71,7 @@ enum sandbox_files manager_files_of(struct manager *m, const char *backend);
 /* The backend whose kernels are anonymous at their start, so that the pool can hold them; NULL if
  * there is none. */
 struct backend_slot *manager_pool_backend(struct manager *m);
-/* By what a runtime of a session belongs to it where the backend keeps such a thing. */
-#define RUNTIME_KEY_SIZE 17
-void runtime_key(int64_t workspace_id, char ret[RUNTIME_KEY_SIZE]);
+/* The workspace that a backend's label of a runtime names; false: it is none of ours. */
 bool runtime_key_parse(const char *key, int64_t *ret_workspace_id);
 /* Promises to be done with what comes next in ms. */
 void manager_promise(struct manager *m, int64_t ms);

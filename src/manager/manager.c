@@ -18,7 +18,8 @@
 /* A caller without a deadline of its own is not served for ever either. */
 #define PROMISE_MAX_MS 3600000
 
-int
+/* One more that sessions may name; sb is taken, also when it fails. */
+static int
 manager_add_backend(struct manager *m, const char *name, struct sandbox *sb, struct err *err)
 {
     size_t n = strlen(name);

@@ -33,7 +33,10 @@ runtime_end(struct manager *m, const char *backend, const char *handle)
     return false;
 }
 
-void
+#define RUNTIME_KEY_SIZE 17
+
+/* By what a runtime of a session belongs to it where the backend keeps such a thing. */
+static void
 runtime_key(int64_t workspace_id, char ret[RUNTIME_KEY_SIZE])
 {
     (void)snprintf(ret, RUNTIME_KEY_SIZE, "%016" PRIx64, (uint64_t)workspace_id);

@@ -29,6 +29,7 @@ struct sandbox_options {
     const char *daytona_organization;
     const char *daytona_target;
     const char *daytona_snapshot;
+    const char *daytona_language;
     int64_t daytona_auto_stop_min, daytona_auto_delete_min; /* minutes; the latter above 0 */
     const char *deployment;                                 /* whose sandboxes these are */
     int64_t http_timeout_ms;

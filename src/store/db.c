@@ -186,13 +186,12 @@ db_open(const char *path, unsigned flags, struct db **ret, struct err *err)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     _cleanup_(db_closep) struct db *db = xcalloc(1, sizeof(*db));
     int64_t tables;
-    int mode = flags & DB_READONLY ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
     int rc;
 
     (void)pthread_once(&once, configure_once);
     if (real_path(path, db->path, err) < 0 || make_file(db->path, flags, err) < 0)
         return -1;
-    rc = sqlite3_open_v2(db->path, &db->handle, mode | SQLITE_OPEN_NOFOLLOW, NULL);
+    rc = sqlite3_open_v2(db->path, &db->handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, NULL);
     if (rc != SQLITE_OK) {
         (void)sql_err(NULL, rc, err);
         return err_wrap(err, "opening %s", path);

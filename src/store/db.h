@@ -20,8 +20,7 @@
  */
 struct db;
 
-#define DB_CREATE 1u   /* make the file (0660) if it is not there; else ERR_NOT_FOUND */
-#define DB_READONLY 2u /* for huskctl's looks */
+#define DB_CREATE 1u /* make the file (0660) if it is not there; else ERR_NOT_FOUND */
 
 /* Opens, sets the pragmas (WAL, synchronous NORMAL, foreign keys, trusted_schema off, busy time-out
  * 5 s, defensive) and checks that the file is a database. Does not look at its version. */

@@ -127,12 +127,3 @@ workspace_store_state(struct db *db, int64_t workspace_id, enum workspace_state 
         *ret = (enum workspace_state)state;
     return r;
 }
-
-int
-workspace_store_knows(struct db *db, int64_t workspace_id, struct err *err)
-{
-    int64_t one;
-
-    return sql_int(db, &one, err, "SELECT 1 FROM workspaces WHERE workspace_id = ?", "i",
-                   workspace_id);
-}

@@ -44,7 +44,5 @@ int workspace_store_removed(struct db *db, int64_t workspace_id, struct err *err
 /* The state of its row; 1, or 0 when there is none. */
 int workspace_store_state(struct db *db, int64_t workspace_id, enum workspace_state *ret,
                           struct err *err);
-/* Is there a row of any state? For directories that no row knows. 1 or 0. */
-int workspace_store_knows(struct db *db, int64_t workspace_id, struct err *err);
 
 #endif

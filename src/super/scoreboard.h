@@ -26,7 +26,6 @@ enum slot_state {
     SLOT_STARTING,
     SLOT_IDLE,
     SLOT_WORKING,
-    SLOT_WAITING,
     SLOT_DRAINING,
     SLOT_CLAIMED, /* another worker is handing it a connection (super/affinity.h) */
     SLOT_ENDING /* its answer is about to be whole: idle in a moment, and may be claimed already */

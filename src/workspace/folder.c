@@ -112,15 +112,3 @@ folder_unmake(int root_fd, const char *folder, size_t made_from)
             break;
     }
 }
-
-int
-workspace_mkdir(const struct workspace *w, const char *path, size_t n, struct err *err)
-{
-    struct beneath_path p;
-    size_t made_from;
-
-    if (beneath_split(path, n, &p, err) < 0)
-        return -1;
-    _cleanup_close_ int fd = folder_open_making(w->root_fd, p.whole, &made_from, err);
-    return fd < 0 ? -1 : 0;
-}

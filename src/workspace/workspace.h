@@ -90,8 +90,6 @@ void upload_abort(struct upload *u); /* NULL is fine */
  * "folder_not_empty"). */
 int workspace_unlink(const struct workspace *w, const char *path, size_t n, bool recursive,
                      struct err *err);
-/* Makes a folder and its parents; there already is fine, else ERR_CONFLICT "not_a_folder". */
-int workspace_mkdir(const struct workspace *w, const char *path, size_t n, struct err *err);
 
 /* Lists below `folder` ("" is the root; else ERR_CONFLICT "not_a_folder") in byte order of paths,
  * beginning behind `after`; paths are whole ones, from the root. glob (NULL: all; at most GLOB_MAX

@@ -71,22 +71,6 @@ t_what_cannot_be_opened(void **state)
 }
 
 static void
-t_a_reader_cannot_write(void **state)
-{
-    struct store_fixture *f = *state;
-    struct db *db;
-    struct err err = ERR_INIT;
-    struct key_row k = {.key_id = "k", .owner = "o"};
-
-    assert_int_equal(db_open(f->path, DB_READONLY, &db, &err), 0);
-    assert_int_equal(db_ping(db, &err), 0);
-    assert_int_equal(key_store_insert(db, &k, &err), -1);
-    assert_int_equal(err.code, ERR_INTERNAL);
-    assert_string_equal(err.slug, "database_error");
-    db_close(db);
-}
-
-static void
 t_another_version_is_refused(void **state)
 {
     struct store_fixture *f = *state;
@@ -189,10 +173,8 @@ main(void)
 {
 #define T(t) cmocka_unit_test_setup_teardown(t, store_fixture_setup, store_fixture_teardown)
     const struct CMUnitTest tests[] = {
-        T(t_modes_and_pragmas),        T(t_what_cannot_be_opened),
-        T(t_a_reader_cannot_write),    T(t_another_version_is_refused),
-        T(t_busy_is_an_answer),        T(t_checkpoint_check_and_backup),
-        T(t_a_full_disk_is_an_answer),
+        T(t_modes_and_pragmas), T(t_what_cannot_be_opened),       T(t_another_version_is_refused),
+        T(t_busy_is_an_answer), T(t_checkpoint_check_and_backup), T(t_a_full_disk_is_an_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

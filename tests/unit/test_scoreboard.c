@@ -115,7 +115,7 @@ replaced_and_refused(void **state)
     assert_int_equal(scoreboard_create(path, 1, &old, NULL), 0);
     score_set(scoreboard_slot(old, 0), SLOT_WORKING, DEADLINE_NEVER);
     assert_int_equal(scoreboard_create(path, 2, &b, NULL), 0);
-    score_set(scoreboard_slot(old, 0), SLOT_WAITING, DEADLINE_NEVER); /* still mapped, apart */
+    score_set(scoreboard_slot(old, 0), SLOT_DRAINING, DEADLINE_NEVER); /* still mapped, apart */
     assert_int_equal(atomic_load(&scoreboard_slot(b, 0)->state), SLOT_EMPTY);
     scoreboard_free(old);
     scoreboard_free(b);

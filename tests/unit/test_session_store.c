@@ -252,7 +252,6 @@ t_kept_files_are_found_again(void **state)
     close_now(f, store_fixture_ready(f, "o", "s"), WORKSPACE_KEPT);
     assert_int_equal(workspace_store_unmeasured(f->db, rows, 4, NULL), 1);
     workspace = rows[0].workspace_id;
-    assert_int_equal(workspace_store_knows(f->db, workspace, NULL), 1);
     (void)store_fixture_open(f, "p", "s", NULL); /* not another owner */
     assert_int_equal(workspace_store_unmeasured(f->db, rows, 4, NULL), 1);
     (void)store_fixture_open(f, "o", "s", NULL);
@@ -272,7 +271,6 @@ t_kept_files_are_found_again(void **state)
     assert_int_equal(workspace_store_doomed(f->db, 0, rows, 4, NULL), 1);
     assert_true(rows[0].workspace_id == workspace);
     assert_int_equal(workspace_store_removed(f->db, workspace, NULL), 1);
-    assert_int_equal(workspace_store_knows(f->db, workspace, NULL), 0);
     assert_int_equal(workspace_store_doomed(f->db, f->now.wall_ms + 1, rows, 4, NULL), 1);
 }
 

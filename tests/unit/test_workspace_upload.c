@@ -96,8 +96,7 @@ t_parents_are_made_and_shared(void **state)
     assert_int_equal(st.st_mode & 0777, 0770);
     assert_int_equal(stat(fixture_path(f, "x/y/z"), &st), 0);
     assert_int_equal(st.st_mode & 0777, 0660);
-    assert_int_equal(workspace_mkdir(&f->w, "x/y", 3, NULL), 0);
-    assert_int_equal(workspace_mkdir(&f->w, "x/n/m", 5, NULL), 0);
+    assert_int_equal(fixture_put(f, "x/y/more", "there already", NULL), 0);
     assert_refused(f, "x/y/z/w", "not_a_folder");
     assert_refused(f, "x/y", "not_a_folder");
 }

@@ -82,6 +82,24 @@ path_of(char out[PATH_BYTES], const char *id, const char *tail)
     (void)snprintf(out, PATH_BYTES, "/sandbox/%s%s", id, tail);
 }
 
+/* The base of its toolbox, so that it need not be asked for. */
+static void
+remember(struct daytona *dt, const struct box *b)
+{
+    int i = 0;
+
+    if (b->toolbox[0] == '\0')
+        return;
+    while (i < DAYTONA_TOOLBOXES && strcmp(dt->known[i].id, b->id) != 0)
+        i++;
+    if (i == DAYTONA_TOOLBOXES) {
+        i = dt->known_next;
+        dt->known_next = (i + 1) % DAYTONA_TOOLBOXES;
+    }
+    memcpy(dt->known[i].id, b->id, sizeof b->id);
+    memcpy(dt->known[i].url, b->toolbox, sizeof b->toolbox);
+}
+
 /* A call whose answer is a box. */
 static int
 call_box(struct daytona *dt, const char *method, const char *path, const char *body,
@@ -98,7 +116,7 @@ call_box(struct daytona *dt, const char *method, const char *path, const char *b
     if (!ok)
         return err_slug(err, ERR_UNAVAILABLE, "gateway_error",
                         "asked to %s, Daytona's answer was no sandbox", what);
-    api_remember(dt, ret);
+    remember(dt, ret);
     return 0;
 }
 
@@ -152,7 +170,7 @@ api_create(struct daytona *dt, const char *key, struct box *ret, struct deadline
     if (!ok)
         return err_slug(err, ERR_UNCERTAIN, "gateway_error",
                         "asked to make a sandbox, Daytona's answer was none");
-    api_remember(dt, ret);
+    remember(dt, ret);
     return 0;
 }
 
@@ -315,23 +333,6 @@ api_delete(struct daytona *dt, const char *id, struct deadline d, struct err *er
     return err_slug(err, ERR_UNCERTAIN, why.slug, "%s", why.msg);
 }
 
-void
-api_remember(struct daytona *dt, const struct box *b)
-{
-    int i = 0;
-
-    if (b->toolbox[0] == '\0')
-        return;
-    while (i < DAYTONA_TOOLBOXES && strcmp(dt->known[i].id, b->id) != 0)
-        i++;
-    if (i == DAYTONA_TOOLBOXES) {
-        i = dt->known_next;
-        dt->known_next = (i + 1) % DAYTONA_TOOLBOXES;
-    }
-    memcpy(dt->known[i].id, b->id, sizeof b->id);
-    memcpy(dt->known[i].url, b->toolbox, sizeof b->toolbox);
-}
-
 static bool
 recall(const struct daytona *dt, const char *id, char ret[BOX_URL_MAX + 1])
 {
@@ -380,7 +381,7 @@ api_toolbox_url(struct daytona *dt, const char *id, char ret[BOX_URL_MAX + 1], s
          strncasecmp(dt->o.daytona_url, "https://", 8) == 0))
         return err_slug(err, ERR_UNAVAILABLE, "gateway_error",
                         "Daytona named no usable address of the sandbox's toolbox");
-    api_remember(dt, &b);
+    remember(dt, &b);
     memcpy(ret, b.toolbox, sizeof b.toolbox);
     return 0;
 }

@@ -36,7 +36,6 @@ int api_delete(struct daytona *dt, const char *id, struct deadline d, struct err
 /* The base of its toolbox, remembered from then on. */
 int api_toolbox_url(struct daytona *dt, const char *id, char ret[BOX_URL_MAX + 1],
                     struct deadline d, struct err *err);
-void api_remember(struct daytona *dt, const struct box *b);
 int api_ping(struct daytona *dt, struct deadline d, struct err *err);
 
 #endif

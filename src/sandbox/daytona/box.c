@@ -20,7 +20,8 @@ static const struct {
     {"deleted", BOX_ENDED},
 };
 
-enum box_state
+/* By the name the API uses; one that is not known is BOX_MOVING. */
+static enum box_state
 box_state_of(const char *name)
 {
     for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
@@ -107,7 +108,7 @@ box_request(struct buf *out, const struct sandbox_options *o, const char *key)
     jw_end_object(&w);
     jw_object(&w, "labels");
     write_labels(&w, o->deployment, key);
-    jw_string(&w, "code-toolbox-language", "python");
+    write_given(&w, "code-toolbox-language", o->daytona_language);
     jw_end_object(&w);
     jw_i64(&w, "autoStopInterval", o->daytona_auto_stop_min);
     jw_i64(&w, "autoDeleteInterval", o->daytona_auto_delete_min);

@@ -34,9 +34,6 @@ struct box {
 /* false: that is no sandbox. A key or URL that does not fit is as if it were not there. */
 bool box_read(struct box *ret, json_val v);
 
-/* By the name the API uses; one that is not known is BOX_MOVING. */
-enum box_state box_state_of(const char *name);
-
 /* The labels by which sandboxes are found, as a JSON object; key NULL: all of the deployment. */
 void box_labels(struct buf *out, const char *deployment, const char *key);
 

@@ -33,8 +33,10 @@ static const char PROLOGUE[] = "import os, sys\n"
 static const char EPILOGUE[] =
     ", '<string>', 'exec'), {'__name__': '__main__', '__builtins__': __builtins__})\n";
 
-void
-coderun_request(struct buf *out, const char *code, size_t n, int64_t timeout_s)
+/* The body of the call. The code goes along as a text that is compiled by itself, in the workspace,
+ * so that what must stand first in it (from __future__ …) does. */
+static void
+write_request(struct buf *out, const char *code, size_t n, int64_t timeout_s)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(REQUEST_BYTES);
     struct json_writer w;
@@ -254,7 +256,7 @@ begin(struct run *r, const struct execution_request *req, struct err *err)
     struct rest_reply a;
     struct deadline d = deadline_in(req->timeout_ms + (BACKSTOP_S + 10) * 1000);
 
-    coderun_request(&body, req->code, req->code_len, req->timeout_ms / 1000 + BACKSTOP_S);
+    write_request(&body, req->code, req->code_len, req->timeout_ms / 1000 + BACKSTOP_S);
     if (buf_check(&body, "the code as it travels", err) < 0)
         return -1;
     /* A look first: the call itself cannot tell a sleeping box from code that was not liked. */

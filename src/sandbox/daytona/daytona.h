@@ -47,7 +47,6 @@ struct context {
     int64_t pid; /* of its process in the box; 0 not known */
 };
 bool context_parse(const char *kernel_session, struct context *ret);
-int context_format(const struct context *c, char ret[HANDLE_MAX + 1]);
 
 /* open.c: ops->open and ops->leave */
 int daytona_open(struct sandbox *sb, const char *key, struct runtime_made *ret, struct deadline d,

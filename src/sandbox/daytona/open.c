@@ -39,7 +39,7 @@ context_parse(const char *kernel_session, struct context *ret)
     return true;
 }
 
-int
+static int
 context_format(const struct context *c, char ret[HANDLE_MAX + 1])
 {
     int n = snprintf(ret, HANDLE_MAX + 1, "%s:%lld", c->id, (long long)c->pid);

@@ -375,12 +375,6 @@ rest_cancel(struct rest *r)
     r->busy = false;
 }
 
-bool
-rest_busy(const struct rest *r)
-{
-    return r->busy;
-}
-
 static bool
 is_json_type(const char *type)
 {

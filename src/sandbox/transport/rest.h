@@ -76,7 +76,6 @@ int rest_begin(struct rest *r, const char *method, const char *path, const char 
 int rest_step(struct rest *r, struct rest_reply *ret, struct err *err);
 /* Ends a call under way, answer or not. */
 void rest_cancel(struct rest *r);
-bool rest_busy(const struct rest *r);
 
 /* Percent-encodes one path segment. 0, or -1 when it does not fit. */
 int rest_escape(struct buf *out, const char *segment);
