@@ -31,7 +31,10 @@ handle_key_create(struct api_call *c)
         return;
     }
     jw_init(&w, &out);
-    render_key(&w, &key, token);
+    jw_object(&w, NULL);
+    jw_string(&w, "token", token);
+    render_key_members(&w, &key);
+    jw_end_object(&w);
     explicit_bzero(token, sizeof(token));
     api_send_json(c, 201, &out);
     if (out.data != NULL)
@@ -54,8 +57,11 @@ handle_key_list(struct api_call *c)
     jw_init(&w, &out);
     jw_object(&w, NULL);
     jw_array(&w, "keys");
-    for (size_t i = 0; i < n; i++)
-        render_key(&w, &keys[i], NULL);
+    for (size_t i = 0; i < n; i++) {
+        jw_object(&w, NULL);
+        render_key_members(&w, &keys[i]);
+        jw_end_object(&w);
+    }
     jw_end_array(&w);
     jw_end_object(&w);
     api_send_json(c, 200, &out);

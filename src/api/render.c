@@ -187,12 +187,9 @@ render_kept(struct json_writer *w, const struct execution_result *r)
 }
 
 void
-render_key(struct json_writer *w, const struct key_info *k, const char *token)
+render_key_members(struct json_writer *w, const struct key_info *k)
 {
-    jw_object(w, NULL);
     jw_string(w, "key_id", k->key_id);
-    if (token != NULL)
-        jw_string(w, "token", token);
     jw_string(w, "owner", k->owner);
     jw_array(w, "scopes");
     for (int i = 0; i < KEY_SCOPES; i++) {
@@ -207,5 +204,4 @@ render_key(struct json_writer *w, const struct key_info *k, const char *token)
     jw_time(w, "expires_at", k->expires_at);
     jw_time(w, "revoked_at", k->revoked_at);
     jw_time(w, "last_used_at", k->last_used_at);
-    jw_end_object(w);
 }

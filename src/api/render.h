@@ -18,7 +18,8 @@ void render_file(struct json_writer *w, const char *name, const char *path, size
 void render_artifact(struct json_writer *w, const char *name, const struct artifact *a);
 /* What a run of POST /v1/exec put in, and artifacts and artifacts_left_out of any run. */
 void render_kept(struct json_writer *w, const struct execution_result *r);
-void render_key(struct json_writer *w, const struct key_info *k, const char *token);
+/* A key's members, into an object that the caller has begun; its token is shown once, by him. */
+void render_key_members(struct json_writer *w, const struct key_info *k);
 
 /* The execution result as one whole object.  s NULL: the session is gone and is named only.  full
  * false leaves stdout and stderr out: a stream has sent them.  Bounded by out's maximum: what does

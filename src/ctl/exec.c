@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/render.h"
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/num.h"
@@ -18,7 +19,8 @@
 struct ctl_run {
     int signals; /* SIGINT and SIGTERM interrupt the code */
     bool stop;
-    bool quiet; /* --json: nothing is printed on the way */
+    bool quiet;               /* --json: nothing is printed on the way */
+    struct api_options shown; /* what a result says about the service, and its bounds */
 };
 
 static int
@@ -63,51 +65,12 @@ on_event(void *ctx, const struct exec_event *ev, int64_t seq)
         (void)fd_write_all(STDERR_FILENO, ev->p, ev->n);
 }
 
-static void
-put_bundles(struct json_writer *w, const char *name, const struct bundle *b, size_t n)
-{
-    jw_array(w, name);
-    for (size_t i = 0; i < n; i++) {
-        jw_object(w, NULL);
-        jw_raw(w, "data", b[i].data, b[i].data_len);
-        jw_raw(w, "metadata", b[i].metadata, b[i].metadata_len);
-        jw_end_object(w);
-    }
-    jw_end_array(w);
-}
-
-/* The result as the API shows it, without pictures and session. */
+/* As the API would: clients that follow the run or ask for it later get the same object. */
 static int
 on_render(void *ctx, const struct exec_outcome *o, bool full, struct buf *out)
 {
-    const struct execution_result *r = &o->result;
-    struct json_writer w;
-    (void)ctx;
-    jw_init(&w, out);
-    jw_object(&w, NULL);
-    jw_string(&w, "execution_id", o->row.eid);
-    jw_string(&w, "status", r->ok ? "ok" : "error");
-    jw_string(&w, "reason", exec_reason_name(r->reason));
-    jw_i64(&w, "exit_code", r->exit_code);
-    if (full) {
-        jw_string_n(&w, "stdout", r->out ? r->out : "", r->out_len);
-        jw_string_n(&w, "stderr", r->err ? r->err : "", r->err_len);
-    }
-    jw_string(&w, "error_name", r->error_name);
-    jw_string(&w, "error_value", r->error_value);
-    jw_array(&w, "traceback");
-    for (size_t i = 0; i < r->n_traceback; i++)
-        jw_string(&w, NULL, r->traceback[i]);
-    jw_end_array(&w);
-    put_bundles(&w, "results", r->results, r->n_results);
-    put_bundles(&w, "display_data", r->displays, r->n_displays);
-    jw_array(&w, "plots");
-    jw_end_array(&w);
-    jw_bool(&w, "truncated", r->truncated || r->n_plots);
-    jw_bool(&w, "runtime_invalidated", r->runtime_invalidated);
-    jw_i64(&w, "duration_ms", o->row.duration_ms);
-    jw_end_object(&w);
-    return out->failed ? -1 : 0;
+    const struct ctl_run *run = ctx;
+    return render_result(&run->shown, &o->row, &o->result, &o->session, full, out);
 }
 
 /* What the streams did not show: the exception, or why else it ended. */
@@ -151,6 +114,8 @@ run_exec(struct ctl *c, struct err *err)
     if (timeout_of(c, &q.timeout_ms, err) < 0 || read_code(c->second, code.max, &code, err) < 0 ||
         ctl_manager(c, &m, err) < 0)
         return -1;
+    run.shown =
+        (struct api_options){.manager = m, .max_output_bytes = c->settings.max_output_bytes};
     run.signals = sig_pipe(ending);
     if (run.signals < 0)
         return err_sys(err, ERR_INTERNAL, errno, "signals");
@@ -163,7 +128,7 @@ run_exec(struct ctl *c, struct err *err)
     int rc = o.result.exit_code < 0 ? NO_EXIT_CODE : o.result.exit_code & 0xff;
     if (!run.quiet)
         print_failure(&o);
-    else if (on_render(NULL, &o, true, &c->out) == 0)
+    else if (on_render(&run, &o, true, &c->out) == 0)
         (void)buf_putc(&c->out, '\n');
     exec_outcome_done(&o);
     return rc;

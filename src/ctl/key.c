@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/render.h"
 #include "base/clock.h"
 #include "base/num.h"
 
@@ -38,26 +39,6 @@ scopes_text(unsigned set, struct buf *out)
     }
 }
 
-/* The members of a key's object. */
-static void
-put_key(struct json_writer *w, const struct key_info *k)
-{
-    jw_string(w, "key_id", k->key_id);
-    jw_string(w, "owner", k->owner);
-    jw_array(w, "scopes");
-    for (int i = 0; i < KEY_SCOPES; i++) {
-        const char *name;
-        if (k->scopes & key_scope_at(i, &name))
-            jw_string(w, NULL, name);
-    }
-    jw_end_array(w);
-    jw_string(w, "note", k->note);
-    jw_time(w, "created_at", k->created_at);
-    jw_time(w, "expires_at", k->expires_at);
-    jw_time(w, "revoked_at", k->revoked_at);
-    jw_time(w, "last_used_at", k->last_used_at);
-}
-
 static void
 put_created(struct buf *out, const char *token, const struct key_info *k)
 {
@@ -65,7 +46,7 @@ put_created(struct buf *out, const char *token, const struct key_info *k)
     jw_init(&w, out);
     jw_object(&w, NULL);
     jw_string(&w, "key", token);
-    put_key(&w, k);
+    render_key_members(&w, k);
     jw_end_object(&w);
     (void)buf_putc(out, '\n');
 }
@@ -136,7 +117,7 @@ run_list(struct ctl *c, struct err *err)
     jw_array(&w, "keys");
     for (size_t i = 0; i < n; i++) {
         jw_object(&w, NULL);
-        put_key(&w, &keys[i]);
+        render_key_members(&w, &keys[i]);
         jw_end_object(&w);
     }
     jw_end_array(&w);

@@ -109,8 +109,12 @@ def test_exec_of_a_file_as_json_is_recorded_like_any_other(stack, client, sessio
     result = json.loads(stack.ctl("exec", "--json", session, path))
     assert result["stdout"] == "from a file\n" and result["reason"] == "completed"
     assert result["results"][0]["data"]["text/plain"] == "42"
-    row = client.get(f"/v1/executions/{result['execution_id']}").json()
-    assert row["status"] == "ok"
+    here = f"/v1/executions/{result['execution_id']}"
+    assert client.get(here).json()["status"] == "ok"
+    ran = client.run(session, "1")
+    assert result.keys() == ran.keys()
+    (followed,) = [data for kind, _, data in client.stream("GET", here + "/events") if kind == "result"]
+    assert followed.keys() == ran.keys() - {"stdout", "stderr"}
 
 
 def test_exec_is_interrupted_by_ctrl_c(stack, client, session):
