@@ -7,28 +7,6 @@
 #include <string.h>
 
 void
-api_fixture_init(struct api_fixture *a)
-{
-    memset(a, 0, sizeof(*a));
-    fixture_init(&a->base);
-    a->o = (struct api_options){.manager = a->base.m,
-                                .max_code_bytes = 4096,
-                                .max_file_bytes = 4 << 20,
-                                .max_output_bytes = 65536,
-                                .exec_timeout_ms = a->base.o.exec_timeout_ms,
-                                .max_exec_timeout_ms = a->base.o.max_exec_timeout_ms,
-                                .turn_wait_ms = a->base.o.turn_wait_ms,
-                                .start_timeout_ms = a->base.o.start_timeout_ms,
-                                .http_timeout_ms = 1000,
-                                .spool_dir = a->base.spool,
-                                .auth = API_AUTH_NONE,
-                                .cors_origins = "",
-                                .kernel_name = "k",
-                                .version = "1.2.3"};
-    api_fixture_restart(a);
-}
-
-void
 api_fixture_restart(struct api_fixture *a)
 {
     struct err err = ERR_INIT;
@@ -49,12 +27,55 @@ end(struct api_fixture *a)
     a->asked = false;
 }
 
-void
-api_fixture_done(struct api_fixture *a)
+static void
+init(struct api_fixture *a)
 {
+    memset(a, 0, sizeof(*a));
+    fixture_init(&a->base);
+    a->o = (struct api_options){.manager = a->base.m,
+                                .max_code_bytes = 4096,
+                                .max_file_bytes = 4 << 20,
+                                .max_output_bytes = 65536,
+                                .exec_timeout_ms = a->base.o.exec_timeout_ms,
+                                .max_exec_timeout_ms = a->base.o.max_exec_timeout_ms,
+                                .turn_wait_ms = a->base.o.turn_wait_ms,
+                                .start_timeout_ms = a->base.o.start_timeout_ms,
+                                .http_timeout_ms = 1000,
+                                .spool_dir = a->base.spool,
+                                .auth = API_AUTH_NONE,
+                                .cors_origins = "",
+                                .kernel_name = "k",
+                                .version = "1.2.3"};
+    api_fixture_restart(a);
+}
+
+int
+api_setup(void **state)
+{
+    static struct api_fixture a;
+
+    init(&a);
+    *state = &a;
+    return 0;
+}
+
+int
+api_setup_session(void **state)
+{
+    (void)api_setup(state);
+    api_expect(*state, "POST", "/v1/sessions", "{\"session_id\":\"s\"}", 201, NULL);
+    return 0;
+}
+
+int
+api_teardown(void **state)
+{
+    struct api_fixture *a = *state;
+
     end(a);
     api_free(a->api);
     fixture_done(&a->base);
+    return 0;
 }
 
 void

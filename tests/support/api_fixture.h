@@ -17,8 +17,11 @@ struct api_fixture {
     struct json_doc *doc; /* of the last answer */
 };
 
-void api_fixture_init(struct api_fixture *a);
-void api_fixture_done(struct api_fixture *a);
+/* Of a test: *state is a fresh fixture, which is the program's only one. */
+int api_setup(void **state);
+/* The same with session "s" open in it. */
+int api_setup_session(void **state);
+int api_teardown(void **state);
 /* The API anew with a->o as it is now. */
 void api_fixture_restart(struct api_fixture *a);
 

@@ -340,6 +340,12 @@ fixture_until(bool (*cond)(struct fixture *f), struct fixture *f)
     return true;
 }
 
+bool
+fixture_one_runs(struct fixture *f)
+{
+    return atomic_load(&f->world->running) == 1;
+}
+
 int64_t
 fixture_sql(struct fixture *f, const char *sql)
 {

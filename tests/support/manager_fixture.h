@@ -22,22 +22,39 @@ struct fixture {
     struct caller ann;
 };
 
-/* A test program's one fixture, with the setup and teardown of its tests. */
-#define FIXTURE(name)                                                                              \
+/* A test program's one fixture, and the teardown of its tests. */
+#define FIXTURE_DOWN(name)                                                                         \
     static struct fixture name;                                                                    \
-                                                                                                   \
-    static int setup(void **state)                                                                 \
-    {                                                                                              \
-        (void)state;                                                                               \
-        fixture_init(&name);                                                                       \
-        return 0;                                                                                  \
-    }                                                                                              \
                                                                                                    \
     static int teardown(void **state)                                                              \
     {                                                                                              \
         (void)state;                                                                               \
         fixture_done(&name);                                                                       \
         return 0;                                                                                  \
+    }
+
+/* The same with the setup. */
+#define FIXTURE(name)                                                                              \
+    FIXTURE_DOWN(name)                                                                             \
+                                                                                                   \
+    static int setup(void **state)                                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        fixture_init(&name);                                                                       \
+        return 0;                                                                                  \
+    }
+
+/* The same, where ann's session "s" is open. options: as fixture_restart_with, "" none. */
+#define FIXTURE_SESSION(name, options)                                                             \
+    FIXTURE_DOWN(name)                                                                             \
+                                                                                                   \
+    static int setup(void **state)                                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        fixture_init(&name);                                                                       \
+        if ((options)[0] != '\0')                                                                  \
+            fixture_restart_with(&name, options);                                                  \
+        return fixture_open(&name, name.m, "s", NULL, NULL) ? -1 : 0;                              \
     }
 
 /* sweep(): one pass of the reaper over it, which must succeed. */
@@ -84,6 +101,8 @@ struct child fixture_spawn(struct fixture *f, const char *verb, const char *a, c
 int fixture_wait(struct child *c, char *out, size_t size);
 /* Waits until cond() holds, five seconds at most. */
 bool fixture_until(bool (*cond)(struct fixture *f), struct fixture *f);
+/* For fixture_until: code runs in one of the sessions. */
+bool fixture_one_runs(struct fixture *f);
 /* The number an SQL query gives (SELECT count(*) …), through a connection of its own. */
 int64_t fixture_sql(struct fixture *f, const char *sql);
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "support/cmocka_all.h"
+
 int
 runtime_backend(struct runtime *t, const char *url, const char *token)
 {
@@ -69,6 +71,17 @@ runtime_run(struct runtime *t, const char *code, int64_t timeout_ms)
     rc = t->sb->ops->exec(t->sb, &rt, &req, &hooks, &t->r, &t->err);
     t->took_ms = clock_mono_ms() - t->began_ms;
     return rc;
+}
+
+void
+runtime_expect(struct runtime *t, const char *code, int64_t timeout_ms, enum exec_reason reason,
+               const char *out)
+{
+    if (runtime_run(t, code, timeout_ms) < 0)
+        fail_msg("exec: %s", t->err.msg);
+    assert_string_equal(exec_reason_name(t->r.reason), exec_reason_name(reason));
+    if (out != NULL)
+        assert_string_equal(t->r.out, out);
 }
 
 void

@@ -27,6 +27,9 @@ int runtime_backend(struct runtime *t, const char *url, const char *token);
 int runtime_open(struct runtime *t);
 /* Runs code; the result is in t->r until the next run. */
 int runtime_run(struct runtime *t, const char *code, int64_t timeout_ms);
+/* Fails the test unless it runs, ends for this reason and prints `out` (NULL: whatever). */
+void runtime_expect(struct runtime *t, const char *code, int64_t timeout_ms,
+                    enum exec_reason reason, const char *out);
 void runtime_done(struct runtime *t); /* closes the runtime and frees all */
 
 #endif

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "support/net_address.h"
 
 static const uint16_t PORTS[] = {25, 53, 80};
 #define N_PORTS (sizeof PORTS / sizeof PORTS[0])
@@ -35,22 +36,6 @@ net_run(const char *fmt, ...)
     if (status != 0)
         print_error("failed: %s\n", line);
     assert_int_equal(status, 0);
-}
-
-socklen_t
-net_address(const char *text, uint16_t port, struct sockaddr_storage *ret)
-{
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-
-    memset(ret, 0, sizeof *ret);
-    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1) {
-        memcpy(ret, &v4, sizeof v4);
-        return sizeof v4;
-    }
-    assert_int_equal(inet_pton(AF_INET6, text, &v6.sin6_addr), 1);
-    memcpy(ret, &v6, sizeof v6);
-    return sizeof v6;
 }
 
 static int

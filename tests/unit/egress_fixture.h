@@ -36,9 +36,6 @@ void net_run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 pid_t net_sandbox(bool answering);
 void net_kill(pid_t pid);
 
-/* "1.2.3.4" or "fe80::1" and a port as an address. */
-socklen_t net_address(const char *text, uint16_t port, struct sockaddr_storage *ret);
-
 /* Connects (TCP) or asks and waits for the answer (UDP) from the network namespace of a process:
  * 0 when answered, else an errno; ETIMEDOUT after 0.4 s. */
 int net_try(pid_t from, int type, const char *address, uint16_t port);

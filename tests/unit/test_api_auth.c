@@ -9,19 +9,12 @@
 static int
 setup(void **state)
 {
-    static struct api_fixture a;
+    struct api_fixture *a;
 
-    api_fixture_init(&a);
-    a.o.auth = API_AUTH_KEYS;
-    api_fixture_restart(&a);
-    *state = &a;
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    api_fixture_done(*state);
+    (void)api_setup(state);
+    a = *state;
+    a->o.auth = API_AUTH_KEYS;
+    api_fixture_restart(a);
     return 0;
 }
 
@@ -255,12 +248,12 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_who_gets_in, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_scopes, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_keys, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_proxy, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_cors, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_bad_origins, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_who_gets_in, setup, api_teardown),
+        cmocka_unit_test_setup_teardown(test_scopes, setup, api_teardown),
+        cmocka_unit_test_setup_teardown(test_keys, setup, api_teardown),
+        cmocka_unit_test_setup_teardown(test_proxy, setup, api_teardown),
+        cmocka_unit_test_setup_teardown(test_cors, setup, api_teardown),
+        cmocka_unit_test_setup_teardown(test_bad_origins, setup, api_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

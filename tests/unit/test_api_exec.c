@@ -10,24 +10,6 @@
 
 #define EXEC "/v1/sessions/s/exec"
 
-static int
-setup(void **state)
-{
-    static struct api_fixture a;
-
-    api_fixture_init(&a);
-    api_expect(&a, "POST", "/v1/sessions", "{\"session_id\":\"s\"}", 201, NULL);
-    *state = &a;
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    api_fixture_done(*state);
-    return 0;
-}
-
 static void
 test_plain(void **state)
 {
@@ -263,14 +245,14 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_plain, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_pages_of_history, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_idempotency, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_stream, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_stream_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_disconnect, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_plain, api_setup_session, api_teardown),
+        cmocka_unit_test_setup_teardown(test_pages_of_history, api_setup_session, api_teardown),
+        cmocka_unit_test_setup_teardown(test_refusals, api_setup_session, api_teardown),
+        cmocka_unit_test_setup_teardown(test_once, api_setup_session, api_teardown),
+        cmocka_unit_test_setup_teardown(test_idempotency, api_setup_session, api_teardown),
+        cmocka_unit_test_setup_teardown(test_stream, api_setup_session, api_teardown),
+        cmocka_unit_test_setup_teardown(test_stream_refused, api_setup_session, api_teardown),
+        cmocka_unit_test_setup_teardown(test_disconnect, api_setup_session, api_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,24 +11,6 @@
 
 #define FILES "/v1/sessions/s/files"
 
-static int
-setup(void **state)
-{
-    static struct api_fixture a;
-
-    api_fixture_init(&a);
-    api_expect(&a, "POST", "/v1/sessions", "{\"session_id\":\"s\"}", 201, NULL);
-    *state = &a;
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    api_fixture_done(*state);
-    return 0;
-}
-
 static void
 begin_put(struct api_fixture *a, const char *path, const char *body)
 {
@@ -394,16 +376,16 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_names, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_uploads_that_fail, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_digests, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_ranges, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_conditions, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_nothing_to_run, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_shrinks_while_sent, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_reader_leaves, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_lists, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_round_trip, api_setup_session, api_teardown),
+        cmocka_unit_test_setup_teardown(test_names, api_setup_session, api_teardown),
+        cmocka_unit_test_setup_teardown(test_uploads_that_fail, api_setup_session, api_teardown),
+        cmocka_unit_test_setup_teardown(test_digests, api_setup_session, api_teardown),
+        cmocka_unit_test_setup_teardown(test_ranges, api_setup_session, api_teardown),
+        cmocka_unit_test_setup_teardown(test_conditions, api_setup_session, api_teardown),
+        cmocka_unit_test_setup_teardown(test_nothing_to_run, api_setup_session, api_teardown),
+        cmocka_unit_test_setup_teardown(test_shrinks_while_sent, api_setup_session, api_teardown),
+        cmocka_unit_test_setup_teardown(test_reader_leaves, api_setup_session, api_teardown),
+        cmocka_unit_test_setup_teardown(test_lists, api_setup_session, api_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

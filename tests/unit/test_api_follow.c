@@ -13,20 +13,13 @@
 static int
 setup(void **state)
 {
-    static struct api_fixture a;
+    struct api_fixture *a;
 
-    api_fixture_init(&a);
-    a.o.auth = API_AUTH_PROXY;
-    api_fixture_restart(&a);
-    assert_null(fixture_open(&a.base, a.base.m, "s", NULL, NULL));
-    *state = &a;
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    api_fixture_done(*state);
+    (void)api_setup(state);
+    a = *state;
+    a->o.auth = API_AUTH_PROXY;
+    api_fixture_restart(a);
+    assert_null(fixture_open(&a->base, a->base.m, "s", NULL, NULL));
     return 0;
 }
 
@@ -172,10 +165,10 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_followed_to_its_end, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_runner_dies, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_reader_leaves, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_reader_stalls, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_followed_to_its_end, setup, api_teardown),
+        cmocka_unit_test_setup_teardown(test_runner_dies, setup, api_teardown),
+        cmocka_unit_test_setup_teardown(test_reader_leaves, setup, api_teardown),
+        cmocka_unit_test_setup_teardown(test_reader_stalls, setup, api_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,23 +6,6 @@
 
 #include "support/api_fixture.h"
 
-static int
-setup(void **state)
-{
-    static struct api_fixture a;
-
-    api_fixture_init(&a);
-    *state = &a;
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    api_fixture_done(*state);
-    return 0;
-}
-
 static void
 test_life(void **state)
 {
@@ -208,12 +191,12 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_life, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_bare_open, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_list, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_requests_that_are_none, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_service, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_life, api_setup, api_teardown),
+        cmocka_unit_test_setup_teardown(test_bare_open, api_setup, api_teardown),
+        cmocka_unit_test_setup_teardown(test_list, api_setup, api_teardown),
+        cmocka_unit_test_setup_teardown(test_requests_that_are_none, api_setup, api_teardown),
+        cmocka_unit_test_setup_teardown(test_limits, api_setup, api_teardown),
+        cmocka_unit_test_setup_teardown(test_service, api_setup, api_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -132,30 +132,19 @@ open_it(void)
 }
 
 static void
-expect(const char *code, int64_t timeout_ms, enum exec_reason reason, const char *out)
-{
-    int rc = runtime_run(&t, code, timeout_ms);
-
-    if (rc < 0)
-        fail_msg("exec: %s", t.err.msg);
-    assert_string_equal(exec_reason_name(t.r.reason), exec_reason_name(reason));
-    if (out != NULL)
-        assert_string_equal(t.r.out, out);
-}
-
-static void
 test_state_is_kept(void **state)
 {
     (void)state;
     open_it();
     assert_false(t.made.found);
-    expect("x = 41\nprint('hello')", 5000, REASON_COMPLETED, "hello\n");
+    runtime_expect(&t, "x = 41\nprint('hello')", 5000, REASON_COMPLETED, "hello\n");
     assert_true(t.r.ok);
     assert_int_equal(t.r.exit_code, 0);
-    expect("import sys\nprint(x + 1)\nsys.stderr.write('warned')", 5000, REASON_COMPLETED, "42\n");
+    runtime_expect(&t, "import sys\nprint(x + 1)\nsys.stderr.write('warned')", 5000,
+                   REASON_COMPLETED, "42\n");
     assert_string_equal(t.r.err, "warned");
-    expect("import os\nprint(os.getcwd())", 5000, REASON_COMPLETED,
-           "/home/daytona/docsgpt-sandbox\n");
+    runtime_expect(&t, "import os\nprint(os.getcwd())", 5000, REASON_COMPLETED,
+                   "/home/daytona/docsgpt-sandbox\n");
 }
 
 static void
@@ -163,12 +152,13 @@ test_errors_are_told(void **state)
 {
     (void)state;
     open_it();
-    expect("def f():\n    raise ValueError('no good')\nf()", 5000, REASON_EXCEPTION, "");
+    runtime_expect(&t, "def f():\n    raise ValueError('no good')\nf()", 5000, REASON_EXCEPTION,
+                   "");
     assert_int_equal(t.r.exit_code, 1);
     assert_string_equal(t.r.error_name, "ValueError");
     assert_string_equal(t.r.error_value, "no good");
     assert_true(t.r.n_traceback > 1);
-    expect("print('after')", 5000, REASON_COMPLETED, "after\n");
+    runtime_expect(&t, "print('after')", 5000, REASON_COMPLETED, "after\n");
 }
 
 static void
@@ -176,12 +166,12 @@ test_deadline_keeps_the_state(void **state)
 {
     (void)state;
     open_it();
-    expect("y = 7", 5000, REASON_COMPLETED, "");
-    expect("import time\nprint('begun', flush=True)\ntime.sleep(60)", 1000, REASON_TIMEOUT,
-           "begun\n");
+    runtime_expect(&t, "y = 7", 5000, REASON_COMPLETED, "");
+    runtime_expect(&t, "import time\nprint('begun', flush=True)\ntime.sleep(60)", 1000,
+                   REASON_TIMEOUT, "begun\n");
     assert_false(t.r.runtime_invalidated);
     assert_true(t.took_ms < 6000);
-    expect("print(y)", 5000, REASON_COMPLETED, "7\n");
+    runtime_expect(&t, "print(y)", 5000, REASON_COMPLETED, "7\n");
 }
 
 static void
@@ -189,16 +179,17 @@ test_deadline_against_all_odds(void **state)
 {
     (void)state;
     open_it();
-    expect("import time, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-           "for _ in range(100):\n    time.sleep(1)",
-           500, REASON_TIMEOUT, NULL);
+    runtime_expect(&t,
+                   "import time, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+                   "for _ in range(100):\n    time.sleep(1)",
+                   500, REASON_TIMEOUT, NULL);
     assert_true(t.r.runtime_invalidated);
     assert_true(t.took_ms < 11000);
     assert_int_equal(runtime_run(&t, "print(1)", 5000), -1);
     assert_string_equal(t.err.slug, "runtime_gone");
     open_it(); /* the same sandbox with another interpreter */
     assert_true(t.made.found);
-    expect("print(2)", 5000, REASON_COMPLETED, "2\n");
+    runtime_expect(&t, "print(2)", 5000, REASON_COMPLETED, "2\n");
 }
 
 static void
@@ -208,13 +199,13 @@ test_interrupts(void **state)
     open_it();
     t.verdict_after_ms = 300;
     t.verdict = HOOK_INTERRUPT;
-    expect("z = 3\nimport time\ntime.sleep(60)", 30000, REASON_INTERRUPTED, "");
+    runtime_expect(&t, "z = 3\nimport time\ntime.sleep(60)", 30000, REASON_INTERRUPTED, "");
     assert_string_equal(t.r.error_name, "KeyboardInterrupt");
     t.verdict_after_ms = 0;
-    expect("print(z)", 5000, REASON_COMPLETED, "3\n");
+    runtime_expect(&t, "print(z)", 5000, REASON_COMPLETED, "3\n");
     t.verdict_after_ms = 300;
     t.verdict = HOOK_CLIENT_GONE;
-    expect("time.sleep(60)", 30000, REASON_CLIENT_GONE, "");
+    runtime_expect(&t, "time.sleep(60)", 30000, REASON_CLIENT_GONE, "");
     t.verdict_after_ms = 0;
 }
 
@@ -223,14 +214,15 @@ test_output_streams_and_is_bounded(void **state)
 {
     (void)state;
     open_it();
-    expect("import time\nfor i in range(5):\n    print(i, flush=True)\n    time.sleep(.1)", 9000,
-           REASON_COMPLETED, "0\n1\n2\n3\n4\n");
+    runtime_expect(&t,
+                   "import time\nfor i in range(5):\n    print(i, flush=True)\n    time.sleep(.1)",
+                   9000, REASON_COMPLETED, "0\n1\n2\n3\n4\n");
     assert_true(t.events >= 3);
-    expect("for i in range(3000):\n    print('x' * 99)", 20000, REASON_COMPLETED, NULL);
+    runtime_expect(&t, "for i in range(3000):\n    print('x' * 99)", 20000, REASON_COMPLETED, NULL);
     assert_int_equal(t.r.bytes_stdout, 300000);
     assert_true(t.r.truncated);
     assert_true(t.r.out_len <= 65536 + 100);
-    expect("while True:\n    print('y' * 1000)", 30000, REASON_OUTPUT_LIMIT, NULL);
+    runtime_expect(&t, "while True:\n    print('y' * 1000)", 30000, REASON_OUTPUT_LIMIT, NULL);
 }
 
 static void
@@ -238,12 +230,12 @@ test_dead_interpreter(void **state)
 {
     (void)state;
     open_it();
-    expect("import os\nos._exit(3)", 20000, REASON_KERNEL_DIED, NULL);
+    runtime_expect(&t, "import os\nos._exit(3)", 20000, REASON_KERNEL_DIED, NULL);
     assert_true(t.r.runtime_invalidated);
     assert_true(t.took_ms < 6000);
     open_it();
     assert_true(t.made.found);
-    expect("x = 1", 5000, REASON_COMPLETED, "");
+    runtime_expect(&t, "x = 1", 5000, REASON_COMPLETED, "");
     steer("{\"auto\": {\"id\": \"*\", \"do\": \"kill_interpreter\"}}");
     assert_int_equal(runtime_run(&t, "print(x)", 5000), -1);
     assert_string_equal(t.err.slug, "runtime_gone");
@@ -281,7 +273,7 @@ test_lost_creation_is_found(void **state)
     if (t.sb->ops->open(t.sb, KEY, &t.made, deadline_in(8000), &t.err) < 0)
         fail_msg("open: %s", t.err.msg);
     assert_int_equal(told(NULL, "created"), created + 1);
-    expect("print('there')", 5000, REASON_COMPLETED, "there\n");
+    runtime_expect(&t, "print('there')", 5000, REASON_COMPLETED, "there\n");
 }
 
 static void
@@ -302,15 +294,16 @@ test_parked_keeps_files(void **state)
 {
     (void)state;
     open_it();
-    expect("open('kept.txt', 'w').write('still here')\nv = 1", 5000, REASON_COMPLETED, "");
+    runtime_expect(&t, "open('kept.txt', 'w').write('still here')\nv = 1", 5000, REASON_COMPLETED,
+                   "");
     assert_int_equal(t.sb->ops->park(t.sb, t.made.handle, deadline_in(5000), &t.err), 0);
     assert_int_equal(t.sb->ops->park(t.sb, t.made.handle, deadline_in(5000), &t.err), 0);
     assert_int_equal(runtime_run(&t, "print(v)", 5000), -1);
     assert_string_equal(t.err.slug, "runtime_gone");
     open_it();
     assert_true(t.made.found);
-    expect("print(open('kept.txt').read())", 5000, REASON_COMPLETED, "still here\n");
-    expect("print(v)", 5000, REASON_EXCEPTION, "");
+    runtime_expect(&t, "print(open('kept.txt').read())", 5000, REASON_COMPLETED, "still here\n");
+    runtime_expect(&t, "print(v)", 5000, REASON_EXCEPTION, "");
 }
 
 static void
@@ -326,7 +319,7 @@ test_gone_and_away_are_told_apart(void **state)
     assert_int_equal(t.sb->ops->alive(t.sb, t.made.handle, deadline_in(2000), &a, &t.err), -1);
     assert_int_equal(a, ALIVE_UNKNOWN);
     steer("{\"reset\": true}");
-    expect("print(1)", 5000, REASON_COMPLETED, "1\n");
+    runtime_expect(&t, "print(1)", 5000, REASON_COMPLETED, "1\n");
     steer("{\"set\": {\"hang\": {\"toolbox\": -1}}}");
     assert_int_equal(runtime_run(&t, "1", 5000), -1);
     assert_string_equal(t.err.slug, "gateway_unavailable");
@@ -347,7 +340,7 @@ test_slow_toolbox_is_waited_for(void **state)
     (void)state;
     steer("{\"set\": {\"hang\": {\"folder\": 1}, \"fail\": {\"context\": [502, 1]}}}");
     open_it();
-    expect("print('at last')", 5000, REASON_COMPLETED, "at last\n");
+    runtime_expect(&t, "print('at last')", 5000, REASON_COMPLETED, "at last\n");
 }
 
 static void
@@ -357,17 +350,18 @@ test_without_interpreter(void **state)
     steer("{\"set\": {\"interpreter\": false}}");
     open_it();
     assert_string_equal(t.made.kernel_session, RUNTIME_STATELESS);
-    expect(
+    runtime_expect(
+        &t,
         "from __future__ import annotations\nimport os\nx = 1\nprint(os.getcwd(), '\\u00fc\\t\"')",
         5000, REASON_COMPLETED, "/home/daytona/docsgpt-sandbox \xc3\xbc\t\"\n");
-    expect("print(x)", 5000, REASON_EXCEPTION, NULL);
+    runtime_expect(&t, "print(x)", 5000, REASON_EXCEPTION, NULL);
     assert_string_equal(t.r.error_name, "NameError");
     assert_string_equal(t.r.error_value, "name 'x' is not defined");
-    expect("import time\ntime.sleep(60)", 700, REASON_TIMEOUT, NULL);
+    runtime_expect(&t, "import time\ntime.sleep(60)", 700, REASON_TIMEOUT, NULL);
     assert_true(t.took_ms < 10700);
     t.verdict_after_ms = 300;
     t.verdict = HOOK_INTERRUPT;
-    expect("import time\ntime.sleep(60)", 30000, REASON_INTERRUPTED, NULL);
+    runtime_expect(&t, "import time\ntime.sleep(60)", 30000, REASON_INTERRUPTED, NULL);
     t.verdict_after_ms = 0;
 }
 

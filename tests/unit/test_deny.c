@@ -8,28 +8,13 @@
 
 #include "base/buf.h"
 #include "keeper/deny.h"
-
-static socklen_t
-address(const char *text, uint16_t port, struct sockaddr_storage *ret)
-{
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-
-    memset(ret, 0, sizeof *ret);
-    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1) {
-        memcpy(ret, &v4, sizeof v4);
-        return sizeof v4;
-    }
-    assert_int_equal(inet_pton(AF_INET6, text, &v6.sin6_addr), 1);
-    memcpy(ret, &v6, sizeof v6);
-    return sizeof v6;
-}
+#include "support/net_address.h"
 
 static bool
 denied(const char *text)
 {
     struct sockaddr_storage a;
-    socklen_t n = address(text, 443, &a);
+    socklen_t n = net_address(text, 443, &a);
 
     return deny_address((struct sockaddr *)&a, n);
 }
@@ -128,7 +113,7 @@ static void
 what_is_no_whole_address_is_denied(void **state)
 {
     struct sockaddr_storage a;
-    socklen_t n = address("8.8.8.8", 443, &a);
+    socklen_t n = net_address("8.8.8.8", 443, &a);
 
     (void)state;
     assert_false(deny_address((struct sockaddr *)&a, n));
@@ -138,7 +123,7 @@ what_is_no_whole_address_is_denied(void **state)
     assert_true(deny_address((struct sockaddr *)&a, n));
     a.ss_family = AF_UNIX;
     assert_true(deny_address((struct sockaddr *)&a, n));
-    n = address("2606:4700::1", 443, &a);
+    n = net_address("2606:4700::1", 443, &a);
     assert_false(deny_address((struct sockaddr *)&a, n));
     assert_true(deny_address((struct sockaddr *)&a, n - 4));
 }
@@ -147,13 +132,13 @@ static void
 mail_is_denied_everywhere(void **state)
 {
     struct sockaddr_storage a;
-    socklen_t n = address("8.8.8.8", 25, &a);
+    socklen_t n = net_address("8.8.8.8", 25, &a);
 
     (void)state;
     assert_true(deny_address((struct sockaddr *)&a, n));
-    n = address("2606:4700::1", 25, &a);
+    n = net_address("2606:4700::1", 25, &a);
     assert_true(deny_address((struct sockaddr *)&a, n));
-    n = address("::ffff:8.8.8.8", 25, &a);
+    n = net_address("::ffff:8.8.8.8", 25, &a);
     assert_true(deny_address((struct sockaddr *)&a, n));
 }
 

@@ -43,27 +43,15 @@ end(void **state)
 }
 
 static void
-expect(const char *code, int64_t timeout_ms, enum exec_reason reason, const char *out)
-{
-    int rc = runtime_run(&t, code, timeout_ms);
-
-    if (rc < 0)
-        fail_msg("exec: %s", t.err.msg);
-    assert_string_equal(exec_reason_name(t.r.reason), exec_reason_name(reason));
-    if (out != NULL)
-        assert_string_equal(t.r.out, out);
-}
-
-static void
 test_either_order(void **state)
 {
     (void)state;
     begin_open("{\"exec\": [[[\"busy\"], [\"reply\"], [\"sleep\", 300], [\"stream\", \"late\"],"
                " [\"idle\"]], [[\"busy\"], [\"stream\", \"x\"], [\"idle\"], [\"sleep\", 100],"
                " [\"reply\"]]]}");
-    expect("1", 5000, REASON_COMPLETED, "late");
+    runtime_expect(&t, "1", 5000, REASON_COMPLETED, "late");
     assert_true(t.r.ok);
-    expect("1", 5000, REASON_COMPLETED, "x");
+    runtime_expect(&t, "1", 5000, REASON_COMPLETED, "x");
     assert_true(t.r.ok);
     assert_false(t.r.incomplete);
 }
@@ -74,11 +62,11 @@ test_one_missing(void **state)
     (void)state;
     begin_open("{\"exec\": [[[\"busy\"], [\"stream\", \"a\"], [\"idle\"]],"
                " [[\"busy\"], [\"stream\", \"b\"], [\"reply\"]]]}");
-    expect("1", 20000, REASON_COMPLETED, "a");
+    runtime_expect(&t, "1", 20000, REASON_COMPLETED, "a");
     assert_true(t.r.incomplete);
     assert_false(t.r.ok);
     assert_in_range(t.took_ms, 900, 6000);
-    expect("1", 20000, REASON_COMPLETED, "b");
+    runtime_expect(&t, "1", 20000, REASON_COMPLETED, "b");
     assert_true(t.r.incomplete);
     assert_in_range(t.took_ms, 2900, 9000);
 }
@@ -89,9 +77,9 @@ test_other_parents_do_not_count(void **state)
     (void)state;
     begin_open("{\"exec\": [[[\"busy\"], [\"reply\"], [\"idle\"]],"
                " [[\"earlier\"], [\"stream\", \"stray\"], [\"idle\"], [\"reply\"]]]}");
-    expect("1", 5000, REASON_COMPLETED, "");
+    runtime_expect(&t, "1", 5000, REASON_COMPLETED, "");
     /* The second one is answered for the first only: nothing of it is ours. */
-    expect("2", 1000, REASON_TIMEOUT, "");
+    runtime_expect(&t, "2", 1000, REASON_TIMEOUT, "");
     assert_true(t.r.runtime_invalidated);
 }
 
@@ -105,8 +93,8 @@ test_fragments_garbage_nan(void **state)
         " [\"idle\"]], [[\"fragment\", 0], [\"garbage\"], [\"raw\", \"[]\"], [\"raw\", "
         "\"nonsense\"],"
         " [\"nan\"], [\"input_request\"], [\"stream\", \"lives\"], [\"reply\"], [\"idle\"]]]}");
-    expect("1", 20000, REASON_COMPLETED, "in pieces");
-    expect("1", 20000, REASON_COMPLETED, "lives");
+    runtime_expect(&t, "1", 20000, REASON_COMPLETED, "in pieces");
+    runtime_expect(&t, "1", 20000, REASON_COMPLETED, "lives");
     assert_int_equal(t.r.n_displays, 1);
     assert_null(strstr(t.r.displays[0].data, "NaN"));
 }
@@ -117,7 +105,7 @@ test_restart_notice(void **state)
     (void)state;
     begin_open(
         "{\"exec\": [[[\"busy\"], [\"stream\", \"so far\"], [\"sleep\", 200], [\"restarting\"]]]}");
-    expect("1", 30000, REASON_KERNEL_DIED, "so far");
+    runtime_expect(&t, "1", 30000, REASON_KERNEL_DIED, "so far");
     assert_true(t.r.runtime_invalidated);
     assert_in_range(t.took_ms, 0, 3000);
 }
@@ -127,7 +115,7 @@ test_death_without_notice(void **state)
 {
     (void)state;
     begin_open("{\"exec\": [[[\"busy\"], [\"die\"]]]}");
-    expect("1", 30000, REASON_KERNEL_DIED, "");
+    runtime_expect(&t, "1", 30000, REASON_KERNEL_DIED, "");
     assert_in_range(t.took_ms, 0, 6000);
 }
 
@@ -136,7 +124,7 @@ test_gateway_lost(void **state)
 {
     (void)state;
     begin_open("{\"exec\": [[[\"busy\"], [\"rest\", \"show\", \"close\"], [\"drop\"]]]}");
-    expect("1", 30000, REASON_GATEWAY_LOST, "");
+    runtime_expect(&t, "1", 30000, REASON_GATEWAY_LOST, "");
     assert_true(t.r.runtime_invalidated);
     assert_in_range(t.took_ms, 0, 8000);
 }
@@ -147,7 +135,7 @@ test_dropped_channel_is_found_again(void **state)
     (void)state;
     begin_open("{\"exec\": [[[\"busy\"], [\"stream\", \"a\"], [\"sleep\", 100], [\"drop\"],"
                " [\"sleep\", 1500], [\"stream\", \"b\"], [\"reply\"], [\"idle\"]]]}");
-    expect("1", 30000, REASON_COMPLETED, NULL);
+    runtime_expect(&t, "1", 30000, REASON_COMPLETED, NULL);
     assert_true(t.r.incomplete);
 }
 
@@ -156,7 +144,7 @@ test_new_process_is_noticed(void **state)
 {
     (void)state;
     begin_open("{\"exec\": [[[\"busy\"], [\"reply\"], [\"idle\"], [\"session\", \"k2\"]]]}");
-    expect("1", 5000, REASON_COMPLETED, "");
+    runtime_expect(&t, "1", 5000, REASON_COMPLETED, "");
     t.sb->ops->forget(t.sb, t.made.handle);
     assert_int_equal(runtime_run(&t, "2", 5000), -1);
     assert_int_equal(t.err.code, ERR_CONFLICT);
@@ -178,9 +166,9 @@ test_directory_goes_ahead_of_the_code(void **state)
     (void)state;
     begin_unbound("{\"exec\": [[[\"busy\"], [\"stream\", \"not shown\"], [\"reply\"], [\"idle\"]],"
                   " [[\"busy\"], [\"stream\", \"a\"], [\"reply\"], [\"idle\"]]]}");
-    expect("1", 5000, REASON_COMPLETED, "a");
+    runtime_expect(&t, "1", 5000, REASON_COMPLETED, "a");
     t.dir = NULL;
-    expect("1", 5000, REASON_COMPLETED, "a");
+    runtime_expect(&t, "1", 5000, REASON_COMPLETED, "a");
 }
 
 static void
@@ -196,7 +184,7 @@ test_no_directory_no_code(void **state)
     assert_int_equal(t.err.code, ERR_TIMEOUT);
     assert_in_range(t.took_ms, 400, 3000);
     t.dir = NULL;
-    expect("1", 5000, REASON_COMPLETED, "third"); /* the first code that was sent */
+    runtime_expect(&t, "1", 5000, REASON_COMPLETED, "third"); /* the first code that was sent */
 }
 
 static void
@@ -204,7 +192,7 @@ test_directory_of_another_process(void **state)
 {
     (void)state;
     begin_open("{\"exec\": [[[\"busy\"], [\"reply\"], [\"idle\"], [\"session\", \"k2\"]]]}");
-    expect("1", 5000, REASON_COMPLETED, "");
+    runtime_expect(&t, "1", 5000, REASON_COMPLETED, "");
     t.sb->ops->forget(t.sb, t.made.handle);
     t.dir = "/w";
     assert_int_equal(runtime_run(&t, "2", 5000), -1);
@@ -219,7 +207,7 @@ test_foreign_run_lets_go_of_the_channel(void **state)
     (void)state;
     begin_open(
         "{\"exec\": [[[\"busy\"], [\"reply\"], [\"idle\"], [\"sleep\", 100], [\"foreign\"]]]}");
-    expect("1", 5000, REASON_COMPLETED, "");
+    runtime_expect(&t, "1", 5000, REASON_COMPLETED, "");
     assert_int_equal(t.sb->ops->idle_fds(t.sb, fds, 4), 1);
     assert_true(poll(fds, 1, 3000) == 1);
     for (int i = 0; i < 20 && t.sb->ops->idle_fds(t.sb, fds, 4) == 1; i++) {
@@ -227,7 +215,7 @@ test_foreign_run_lets_go_of_the_channel(void **state)
         t.sb->ops->idle(t.sb);
     }
     assert_int_equal(t.sb->ops->idle_fds(t.sb, fds, 4), 0);
-    expect("1", 5000, REASON_COMPLETED, "");
+    runtime_expect(&t, "1", 5000, REASON_COMPLETED, "");
 }
 
 static void
@@ -235,7 +223,7 @@ test_stubborn_cell_is_killed(void **state)
 {
     (void)state;
     begin_open("{\"exec\": [[[\"busy\"], [\"stream\", \"kept\"]]], \"interrupt\": []}");
-    expect("1", 500, REASON_TIMEOUT, "kept");
+    runtime_expect(&t, "1", 500, REASON_TIMEOUT, "kept");
     assert_true(t.r.runtime_invalidated);
     assert_in_range(t.took_ms, 5000, 7500);
     assert_in_range(t.longest_pause_ms, 0, 300);
@@ -248,7 +236,7 @@ test_nothing_answers_at_the_deadline(void **state)
     begin_open("{\"exec\": [[[\"busy\"], [\"rest\", \"interrupt\", \"hang\"], [\"rest\", "
                "\"delete\", \"hang\"],"
                " [\"rest\", \"show\", \"hang\"]]]}");
-    expect("1", 500, REASON_TIMEOUT, "");
+    runtime_expect(&t, "1", 500, REASON_TIMEOUT, "");
     assert_true(t.r.runtime_invalidated);
     assert_in_range(t.took_ms, 5000, 10400);
     assert_in_range(t.longest_pause_ms, 0, 300);
@@ -260,7 +248,7 @@ test_refused_unrun_is_sent_again(void **state)
     (void)state;
     begin_open("{\"exec\": [[[\"busy\"], [\"reply\", \"aborted\"], [\"idle\"]],"
                " [[\"busy\"], [\"stream\", \"ran\"], [\"reply\"], [\"idle\"]]]}");
-    expect("1", 5000, REASON_COMPLETED, "ran");
+    runtime_expect(&t, "1", 5000, REASON_COMPLETED, "ran");
 }
 
 static void

@@ -13,7 +13,7 @@
 
 #include "base/digest.h"
 
-static struct fixture f;
+FIXTURE_DOWN(f)
 static char blob[PATH_MAX + SHA256_HEX_SIZE + 2]; /* where the content TEXT is kept */
 
 #define TEXT "what the run made"
@@ -27,14 +27,6 @@ setup(void **state)
     fixture_init(&f);
     sha256_hex_of(TEXT, strlen(TEXT), sha256);
     (void)snprintf(blob, sizeof blob, "%s/%.2s/%s", f.artifacts, sha256, sha256 + 2);
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    (void)state;
-    fixture_done(&f);
     return 0;
 }
 
@@ -56,12 +48,6 @@ write_file(const char *id, const char *name, const char *text)
 }
 
 static bool
-one_runs(struct fixture *x)
-{
-    return atomic_load(&x->world->running) == 1;
-}
-
-static bool
 content_is_there(struct fixture *x)
 {
     (void)x;
@@ -78,7 +64,7 @@ stopped_before_the_row(sqlite3 **ret_db)
     assert_null(fixture_open(&f, f.m, "a", NULL, NULL));
     write_file("a", "f", TEXT);
     c = fixture_spawn(&f, "keep", "a", "sleep 200");
-    assert_true(fixture_until(one_runs, &f));
+    assert_true(fixture_until(fixture_one_runs, &f));
     assert_int_equal(sqlite3_open(f.db, ret_db), SQLITE_OK);
     (void)sqlite3_busy_timeout(*ret_db, 5000);
     assert_int_equal(sqlite3_exec(*ret_db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);

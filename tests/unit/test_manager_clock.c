@@ -8,7 +8,7 @@
 #define YEAR_MS (INT64_C(365) * 24 * 3600 * 1000)
 #define TTL_MS 60000
 
-static struct fixture f;
+FIXTURE_DOWN(f)
 static struct manager_clock now;
 
 static int
@@ -22,14 +22,6 @@ setup(void **state)
     /* The database knows the machine's own boot by now. */
     (void)fixture_sql(&f, "DELETE FROM clock");
     fixture_restart(&f);
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    (void)state;
-    fixture_done(&f);
     return 0;
 }
 

@@ -11,29 +11,7 @@
 #include "manager/internal.h"
 #include "store/sql.h"
 
-static struct fixture f;
-
-static int
-setup(void **state)
-{
-    (void)state;
-    fixture_init(&f);
-    return fixture_open(&f, f.m, "s", NULL, NULL) ? -1 : 0;
-}
-
-static int
-teardown(void **state)
-{
-    (void)state;
-    fixture_done(&f);
-    return 0;
-}
-
-static bool
-one_runs(struct fixture *x)
-{
-    return atomic_load(&x->world->running) == 1;
-}
+FIXTURE_SESSION(f, "")
 
 static bool
 none_left(struct fixture *x)
@@ -99,7 +77,7 @@ test_busy_one_is_deferred(void **state)
 
     (void)state;
     c = fixture_spawn(&f, "exec", "s", "sleep 800");
-    assert_true(fixture_until(one_runs, &f));
+    assert_true(fixture_until(fixture_one_runs, &f));
     assert_true(fixture_until(held, &f));
     assert_null(fixture_close(&f, f.m, "s", &deferred));
     assert_true(deferred);
@@ -136,7 +114,7 @@ test_waiters_are_refused_when_it_closes(void **state)
 
     (void)state;
     a = fixture_spawn(&f, "exec", "s", "sleep 3000");
-    assert_true(fixture_until(one_runs, &f));
+    assert_true(fixture_until(fixture_one_runs, &f));
     b = fixture_spawn(&f, "exec", "s", "print 1");
     assert_true(fixture_until(one_waits, &f));
     assert_null(fixture_close(&f, f.m, "s", NULL));
@@ -193,7 +171,7 @@ test_killed_holder_leaves_the_close_to_the_reaper(void **state)
 
     (void)state;
     c = fixture_spawn(&f, "exec", "s", "sleep 20000");
-    assert_true(fixture_until(one_runs, &f));
+    assert_true(fixture_until(fixture_one_runs, &f));
     assert_true(fixture_until(held, &f));
     assert_null(fixture_close(&f, f.m, "s", NULL));
     (void)kill(c.pid, SIGKILL);

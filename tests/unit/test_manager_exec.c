@@ -12,29 +12,7 @@
 #include "spool/spool.h"
 #include "store/sql.h"
 
-static struct fixture f;
-
-static int
-setup(void **state)
-{
-    (void)state;
-    fixture_init(&f);
-    return fixture_open(&f, f.m, "s", NULL, NULL) ? -1 : 0;
-}
-
-static int
-teardown(void **state)
-{
-    (void)state;
-    fixture_done(&f);
-    return 0;
-}
-
-static bool
-one_runs(struct fixture *x)
-{
-    return atomic_load(&x->world->running) == 1;
-}
+FIXTURE_SESSION(f, "")
 
 static int64_t
 waiting(struct fixture *x)
@@ -276,7 +254,7 @@ test_turns_come_first_served(void **state)
 
     (void)state;
     c[0] = fixture_spawn(&f, "exec", "s", "sleep 600");
-    assert_true(fixture_until(one_runs, &f));
+    assert_true(fixture_until(fixture_one_runs, &f));
     c[1] = fixture_spawn(&f, "exec", "s", "print 1");
     assert_true(fixture_until(one_waits, &f));
     c[2] = fixture_spawn(&f, "exec", "s", "print 2");
@@ -307,7 +285,7 @@ test_no_waiting_without_free_workers(void **state)
     f.o.free_exec_workers = no_worker;
     fixture_restart(&f);
     c = fixture_spawn(&f, "exec", "s", "sleep 500");
-    assert_true(fixture_until(one_runs, &f));
+    assert_true(fixture_until(fixture_one_runs, &f));
     assert_string_equal(fixture_exec(&f, f.m, "s", "print 1", NULL), "session_busy");
     assert_int_equal(fixture_wait(&c, NULL, 0), 0);
     assert_null(fixture_exec(&f, f.m, "s", "print 1", NULL));
@@ -320,7 +298,7 @@ test_a_dead_waiter_holds_nobody_up(void **state)
 
     (void)state;
     a = fixture_spawn(&f, "exec", "s", "sleep 400");
-    assert_true(fixture_until(one_runs, &f));
+    assert_true(fixture_until(fixture_one_runs, &f));
     b = fixture_spawn(&f, "exec", "s", "print 1");
     assert_true(fixture_until(one_waits, &f));
     (void)kill(b.pid, SIGKILL);
@@ -339,7 +317,7 @@ test_a_turn_is_waited_for_so_long_only(void **state)
     (void)state;
     fixture_restart_with(&f, "turn_wait=100");
     c = fixture_spawn(&f, "exec", "s", "sleep 1000");
-    assert_true(fixture_until(one_runs, &f));
+    assert_true(fixture_until(fixture_one_runs, &f));
     assert_string_equal(fixture_exec(&f, f.m, "s", "print 1", NULL), "session_busy");
     assert_int_equal(waiting(&f), 0);
     assert_int_equal(fixture_wait(&c, NULL, 0), 0);
@@ -357,7 +335,7 @@ test_killed_executor_is_aborted(void **state)
 
     (void)state;
     c = fixture_spawn(&f, "exec", "s", "sleep 20000");
-    assert_true(fixture_until(one_runs, &f));
+    assert_true(fixture_until(fixture_one_runs, &f));
     assert_int_equal(manager_get(f.m, &f.ann, "s", false, &s, &err), 0);
     assert_int_equal(s.state, SESSION_BUSY);
     assert_int_equal(s.expires_at, 0);
@@ -383,7 +361,7 @@ test_settle(void **state)
 
     (void)state;
     c = fixture_spawn(&f, "exec", "s", "sleep 20000");
-    assert_true(fixture_until(one_runs, &f));
+    assert_true(fixture_until(fixture_one_runs, &f));
     assert_int_equal(manager_get(f.m, &f.ann, "s", false, &s, &err), 0);
     assert_int_equal(manager_execution_get(f.m, &f.ann, s.busy_execution, &e, &err), 0);
     session_done(&s);
@@ -407,7 +385,7 @@ test_interrupt(void **state)
     assert_int_equal(manager_interrupt(f.m, &f.ann, "s", deadline_in(1000), &running, &err), 0);
     assert_false(running);
     c = fixture_spawn(&f, "exec", "s", "sleep 20000");
-    assert_true(fixture_until(one_runs, &f));
+    assert_true(fixture_until(fixture_one_runs, &f));
     assert_int_equal(manager_interrupt(f.m, &f.ann, "s", deadline_in(1000), &running, &err), 0);
     assert_true(running);
     assert_int_equal(fixture_wait(&c, out, sizeof out), 0);
@@ -465,7 +443,7 @@ test_restart(void **state)
     assert_false(o.session.state_lost);
     exec_outcome_done(&o);
     c = fixture_spawn(&f, "exec", "s", "sleep 500");
-    assert_true(fixture_until(one_runs, &f));
+    assert_true(fixture_until(fixture_one_runs, &f));
     assert_int_equal(manager_restart(f.m, &f.ann, "s", NULL, deadline_in(5000), &b, &err), -1);
     assert_string_equal(err.slug, "session_busy");
     assert_non_null(strstr(err.msg, "runs since"));

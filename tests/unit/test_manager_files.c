@@ -10,24 +10,7 @@
 #include "base/lock.h"
 #include "manager/internal.h"
 
-static struct fixture f;
-
-static int
-setup(void **state)
-{
-    (void)state;
-    fixture_init(&f);
-    fixture_restart_with(&f, "ttl=1000");
-    return fixture_open(&f, f.m, "s", NULL, NULL) ? -1 : 0;
-}
-
-static int
-teardown(void **state)
-{
-    (void)state;
-    fixture_done(&f);
-    return 0;
-}
+FIXTURE_SESSION(f, "ttl=1000")
 
 static void
 put(const char *name, const char *text)

@@ -12,7 +12,7 @@
  * no session is busy or half open or half closed, no kernel runs that no row knows, and every
  * session works. */
 
-static struct fixture f;
+FIXTURE_DOWN(f)
 
 static int
 setup(void **state)
@@ -20,14 +20,6 @@ setup(void **state)
     (void)state;
     fixture_init(&f);
     fixture_restart_with(&f, "sessions=4 per_owner=4");
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    (void)state;
-    fixture_done(&f);
     return 0;
 }
 

@@ -42,12 +42,6 @@ test_expired_ones_end(void **state)
     assert_int_equal(fixture_sql(&f, "SELECT swept_at > 0 FROM clock"), 1);
 }
 
-static bool
-one_runs(struct fixture *x)
-{
-    return atomic_load(&x->world->running) == 1;
-}
-
 static void
 test_dead_holders_are_found(void **state)
 {
@@ -56,7 +50,7 @@ test_dead_holders_are_found(void **state)
     (void)state;
     assert_null(fixture_open(&f, f.m, "a", NULL, NULL));
     c = fixture_spawn(&f, "exec", "a", "sleep 20000");
-    assert_true(fixture_until(one_runs, &f));
+    assert_true(fixture_until(fixture_one_runs, &f));
     assert_int_equal(sweep().aborted, 0);
     (void)kill(c.pid, SIGKILL);
     (void)fixture_wait(&c, NULL, 0);

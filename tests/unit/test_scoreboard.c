@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/cmocka_all.h"
+#include "support/tmpdir.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,16 +10,14 @@
 #include "base/fd.h"
 #include "super/scoreboard.h"
 
-static char dir[] = "/tmp/husk-score-XXXXXX";
-static char path[64];
+static char dir[PATH_MAX], path[PATH_MAX];
 
 static int
 set_up(void **state)
 {
     (void)state;
-    if (!mkdtemp(dir))
-        return -1;
-    (void)snprintf(path, sizeof path, "%s/scoreboard", dir);
+    tmpdir_make(dir);
+    (void)tmpdir_path(path, dir, "scoreboard");
     return 0;
 }
 
@@ -26,8 +25,8 @@ static int
 tear_down(void **state)
 {
     (void)state;
-    (void)unlink(path);
-    return rmdir(dir);
+    tmpdir_remove(dir);
+    return 0;
 }
 
 static void
