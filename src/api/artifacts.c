@@ -39,17 +39,11 @@ artifact_id(const struct api_call *c, const char **ret, struct err *err)
 static int
 read_scope(struct api_call *c, char buf[SESSION_NAME_MAX + 1], const char **ret, struct err *err)
 {
-    static const struct {
-        const char *name;
-        enum session_binding how;
-    } ways[] = {{"session_id", BIND_SESSION},
-                {"conversation_id", BIND_CONVERSATION},
-                {"workflow_run_id", BIND_WORKFLOW_RUN}};
-
     *ret = NULL;
-    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+    for (int i = BIND_SESSION; i < BINDINGS; i++) {
+        enum session_binding how = (enum session_binding)i;
         size_t n;
-        const char *s = http_query(c->x, ways[i].name, &n);
+        const char *s = http_query(c->x, session_binding_member(how), &n);
 
         if (s == NULL)
             continue;
@@ -58,9 +52,9 @@ read_scope(struct api_call *c, char buf[SESSION_NAME_MAX + 1], const char **ret,
                             "of the query parameters session_id, conversation_id and "
                             "workflow_run_id only one may be given");
         /* Here a session_id may be the name of any session, as answers give it. */
-        if (ways[i].how == BIND_SESSION && id_in_alphabet(s, n, 1, SESSION_NAME_MAX))
+        if (how == BIND_SESSION && id_in_alphabet(s, n, 1, SESSION_NAME_MAX))
             memcpy(buf, s, n + 1);
-        else if (session_name_of(ways[i].how, s, n, buf, err) < 0)
+        else if (session_name_of(how, s, n, buf, err) < 0)
             return -1;
         *ret = buf;
     }

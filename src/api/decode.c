@@ -181,30 +181,25 @@ labels(json_val v, struct buf *out, struct err *err)
 int
 decode_binding(const struct json_doc *doc, struct open_request *r, struct err *err)
 {
-    static const struct {
-        const char *name;
-        enum session_binding how;
-    } ways[] = {{"session_id", BIND_SESSION},
-                {"conversation_id", BIND_CONVERSATION},
-                {"workflow_run_id", BIND_WORKFLOW_RUN}};
-
     r->binding = BIND_NONE;
-    for (size_t i = 0; i < 3; i++) {
-        json_val v = decode_member(doc, ways[i].name);
+    for (int i = BIND_SESSION; i < BINDINGS; i++) {
+        enum session_binding how = (enum session_binding)i;
+        const char *name = session_binding_member(how);
+        json_val v = decode_member(doc, name);
         size_t n;
         const char *s = json_string(v, &n);
 
         if (json_type(v) == JSON_ABSENT)
             continue;
         if (s == NULL)
-            return decode_wrong_type(err, ways[i].name, "a string");
+            return decode_wrong_type(err, name, "a string");
         if (r->binding != BIND_NONE)
-            return decode_bad_value(err, ways[i].name,
+            return decode_bad_value(err, name,
                                     "absent where another of session_id, conversation_id and "
                                     "workflow_run_id is given");
-        if (ways[i].how != BIND_SESSION && memchr(s, '\0', n) != NULL)
-            return decode_bad_value(err, ways[i].name, "a string without NUL");
-        r->binding = ways[i].how;
+        if (how != BIND_SESSION && memchr(s, '\0', n) != NULL)
+            return decode_bad_value(err, name, "a string without NUL");
+        r->binding = how;
         r->value = s;
         r->value_len = n;
     }

@@ -18,10 +18,8 @@ render_session(const struct api_options *o, struct json_writer *w, const char *n
 
     jw_object(w, name);
     jw_string(w, "session_id", s->name);
-    if (s->binding == BIND_CONVERSATION)
-        jw_string(w, "conversation_id", s->binding_value);
-    if (s->binding == BIND_WORKFLOW_RUN)
-        jw_string(w, "workflow_run_id", s->binding_value);
+    if (s->binding == BIND_CONVERSATION || s->binding == BIND_WORKFLOW_RUN)
+        jw_string(w, session_binding_member(s->binding), s->binding_value);
     jw_string(w, "owner", s->owner);
     jw_string(w, "state", session_state_name(s->state));
     jw_string(w, "backend", s->backend);

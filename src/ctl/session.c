@@ -16,8 +16,7 @@ put_session(struct json_writer *w, const struct session *s)
     jw_object(w, NULL);
     jw_string(w, "session_id", s->name);
     if (s->binding == BIND_CONVERSATION || s->binding == BIND_WORKFLOW_RUN)
-        jw_string(w, s->binding == BIND_CONVERSATION ? "conversation_id" : "workflow_run_id",
-                  s->binding_value);
+        jw_string(w, session_binding_member(s->binding), s->binding_value);
     jw_string(w, "owner", s->owner);
     jw_string(w, "state", session_state_name(s->state));
     jw_string(w, "backend", s->backend);

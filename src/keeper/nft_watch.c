@@ -16,8 +16,8 @@
 #include "keeper/netlink.h"
 #include "keeper/nft.h"
 
-#define DATAGRAMS_MAX 1024 /* taken at one time; what is left makes the descriptor readable again  \
-                            */
+/* Taken at one time; what is left makes the descriptor readable again. */
+#define DATAGRAMS_MAX 1024
 
 int
 nft_watch_open(struct err *err)

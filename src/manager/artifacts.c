@@ -28,12 +28,6 @@ manager_artifacts_dir(struct manager *m, struct err *err)
     return m->artifacts_fd < 0 ? -1 : 0;
 }
 
-static const char *
-owner_of(const struct caller *c)
-{
-    return c->admin ? NULL : c->owner;
-}
-
 static int
 found(int r, struct err *err)
 {
@@ -46,7 +40,7 @@ int
 manager_artifact_get(struct manager *m, const struct caller *c, const char *id, int64_t version,
                      struct artifact *ret, struct err *err)
 {
-    return found(artifact_store_get(m->db, owner_of(c), id, version, ret, err), err);
+    return found(artifact_store_get(m->db, caller_owner(c), id, version, ret, err), err);
 }
 
 int
@@ -61,7 +55,7 @@ manager_artifacts(struct manager *m, const struct caller *c, const char *session
                   int64_t after_aid, int limit, struct artifact **ret, size_t *ret_n,
                   bool *ret_more, struct err *err)
 {
-    return artifact_store_list(m->db, owner_of(c), session_name, after_aid, limit, ret, ret_n,
+    return artifact_store_list(m->db, caller_owner(c), session_name, after_aid, limit, ret, ret_n,
                                ret_more, err);
 }
 

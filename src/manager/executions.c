@@ -8,12 +8,6 @@
 #include "store/execution_store.h"
 #include "store/session_store.h"
 
-static const char *
-owner_of(const struct caller *c)
-{
-    return c->admin ? NULL : c->owner;
-}
-
 static int
 found(int r, struct err *err)
 {
@@ -26,14 +20,14 @@ int
 manager_execution_get(struct manager *m, const struct caller *c, const char *eid,
                       struct execution *ret, struct err *err)
 {
-    return found(execution_store_get(m->db, owner_of(c), eid, ret, err), err);
+    return found(execution_store_get(m->db, caller_owner(c), eid, ret, err), err);
 }
 
 int
 manager_execution_by_request(struct manager *m, const struct caller *c, const char *request_id,
                              struct execution *ret, struct err *err)
 {
-    return found(execution_store_by_request(m->db, owner_of(c), request_id, ret, err), err);
+    return found(execution_store_by_request(m->db, caller_owner(c), request_id, ret, err), err);
 }
 
 /* Whose history is asked for: the caller's own, else (an admin) that of whoever has the name. */

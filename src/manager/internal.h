@@ -62,6 +62,8 @@ int manager_new_with(const struct manager_options *o, struct sandbox *sb, struct
  * it lies in. */
 int manager_state_dir(const char *path, struct err *err);
 struct db_now manager_now(const struct manager *m);
+/* Whose rows the caller may see; NULL: everybody's. */
+const char *caller_owner(const struct caller *c);
 /* The sandbox of a backend by name. ERR_INVALID "unknown_backend". */
 int manager_backend(struct manager *m, const char *name, struct sandbox **ret, struct err *err);
 /* How many runtimes it may have at once; 0: no bound of its own. */

@@ -70,6 +70,12 @@ manager_pool_backend(struct manager *m)
     return NULL;
 }
 
+const char *
+caller_owner(const struct caller *c)
+{
+    return c->admin ? NULL : c->owner;
+}
+
 struct db_now
 manager_now(const struct manager *m)
 {

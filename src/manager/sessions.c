@@ -63,7 +63,7 @@ int
 manager_list(struct manager *m, const struct caller *c, const struct session_filter *f,
              struct session **ret, size_t *ret_n, bool *ret_more, struct err *err)
 {
-    struct session_query q = {.owner = c->admin ? NULL : c->owner,
+    struct session_query q = {.owner = caller_owner(c),
                               .state = f->state,
                               .label_key = f->label_key,
                               .label_value = f->label_value,

@@ -20,6 +20,18 @@ static const char *const ends[] = {
     [SESSION_END_LOST] = "lost",
 };
 
+static const char *const members[BINDINGS] = {
+    [BIND_SESSION] = "session_id",
+    [BIND_CONVERSATION] = "conversation_id",
+    [BIND_WORKFLOW_RUN] = "workflow_run_id",
+};
+
+const char *
+session_binding_member(enum session_binding how)
+{
+    return members[how];
+}
+
 const char *
 session_state_name(enum session_state s)
 {
@@ -91,10 +103,11 @@ session_name_of(enum session_binding how, const char *value, size_t n,
     case BIND_SESSION:
         return own_name(value, n, ret, err);
     case BIND_CONVERSATION:
-        return bound_name('c', "conversation_id", value, n, ret, err);
+        return bound_name('c', members[how], value, n, ret, err);
     case BIND_WORKFLOW_RUN:
-        return bound_name('w', "workflow_run_id", value, n, ret, err);
+        return bound_name('w', members[how], value, n, ret, err);
     case BIND_NONE:
+    case BINDINGS:
         break;
     }
     id_random_hex(ret, 16);

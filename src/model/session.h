@@ -28,7 +28,10 @@ int session_state_parse(const char *s, enum session_state *ret); /* 1 known, 0 n
 const char *session_end_name(enum session_end e);
 
 /* What a caller names a session by. Exactly one of the three forms. */
-enum session_binding { BIND_NONE, BIND_SESSION, BIND_CONVERSATION, BIND_WORKFLOW_RUN };
+enum session_binding { BIND_NONE, BIND_SESSION, BIND_CONVERSATION, BIND_WORKFLOW_RUN, BINDINGS };
+/* "session_id", "conversation_id" or "workflow_run_id", as requests and answers call it; NULL for
+ * BIND_NONE. */
+const char *session_binding_member(enum session_binding how);
 
 /* The name a binding gives (design: c-, w-, ch-, wh-): ERR_INVALID names the member. For BIND_NONE
  * a fresh random name is made. value need not be NUL-terminated. */

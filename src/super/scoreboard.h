@@ -31,7 +31,6 @@ enum slot_state {
     SLOT_ENDING /* its answer is about to be whole: idle in a moment, and may be claimed already */
 };
 
-#define SCORE_METHODS 8
 #define SCORE_STATUS_CLASSES 6 /* 0 unused, 1xx … 5xx */
 #define SCORE_BUCKETS 14       /* of the duration histograms, the last is +Inf */
 #define SCORE_REASONS 13       /* EXEC_REASONS of model/execution.h */
