@@ -116,6 +116,9 @@ static const struct filter_row conditions[] = {
     {"ioctl TIOCSTI", EPERM, "types into a terminal"},
     {"ioctl TIOCLINUX", EPERM, "types into a console"},
     {"ioctl TIOCSETD", EPERM, "loads line disciplines, a source of escalations"},
+    {"setsockopt of SO_LINGER", EPERM,
+     "a descriptor is closed by whoever it is sent to last: the gateway would wait as long as it "
+     "says"},
     {"mmap, memfd_create, shmget of huge pages", EPERM,
      "the machine's reserve of them is another service's, and no limit of memory counts it"},
     {"bind and listen on INET, INET6 with supervised egress", EPERM,
@@ -285,6 +288,15 @@ add_ioctls(scmp_filter_ctx c)
     return 0;
 }
 
+/* The gateway reads from the session's connections, and with what it reads come descriptors, which
+ * the kernel closes for it. */
+static int
+add_linger(scmp_filter_ctx c)
+{
+    return DENY_IF(c, EPERM, setsockopt, SCMP_A1(SCMP_CMP_MASKED_EQ, LOW, SOL_SOCKET),
+                   SCMP_A2(SCMP_CMP_MASKED_EQ, LOW, SO_LINGER));
+}
+
 static int
 add_huge_pages(scmp_filter_ctx c)
 {
@@ -327,6 +339,8 @@ build(scmp_filter_ctx c, const struct filter_options *o)
         r = add_core_limit(c);
     if (r == 0)
         r = add_ioctls(c);
+    if (r == 0)
+        r = add_linger(c);
     if (r == 0)
         r = add_huge_pages(c);
     if (r == 0 && !o->ipc)

@@ -5,6 +5,7 @@ import json
 import os
 import pwd
 import queue
+import random
 import re
 import shutil
 import signal
@@ -486,6 +487,50 @@ def test_only_the_gateways_and_the_workers_users_are_served(keeper):
         assert wire.receive(s)[0] == b""
     for name, mode in (("launch.sock", 0o600), ("files.sock", 0o600), ("m", 0o700), ("ended", 0o700), ("", 0o711)):
         assert stat.S_IMODE(os.stat(keeper.path(name)).st_mode) == mode
+
+
+def garbage(seed):
+    """(socket, message, number of descriptors) of what nobody should send: cut, long, changed in some bytes, of the other
+    socket's kind."""
+    random_ = random.Random(seed)
+    kinds = [wire.start_message(GOOD), wire.request(wire.INFO), wire.request(wire.LIST, "f" * 39),
+             *(wire.request(op, GOOD, random_.getrandbits(64)) for op in (wire.MAKE, wire.ROOT, wire.BIND, wire.STATUS, wire.USAGE, wire.KILL)),
+             wire.EVENT_FORMAT.pack(wire.VERSION, wire.SIGNAL, 9, b"x" * 200), b"\0", bytes(9000)]
+    for _ in range(250):
+        message = bytearray(random_.choice(kinds))
+        for _ in range(random_.choice((0, 1, 8, 64))):
+            message[random_.randrange(min(len(message), random_.choice((12, 9000))))] = random_.getrandbits(8)
+        cut = random_.choice((0, 0, 0, 1, random_.randrange(len(message) + 1)))
+        yield random_.choice(("launch.sock", "files.sock")), bytes(message[cut:]), random_.choice((0, 0, 0, 1, 7, 8, 200))
+
+
+def test_garbage_changes_nothing(stack, keeper, kernel):
+    pid = stack.processes["keeper"].pid
+    made = []
+
+    def open_now():
+        return len(os.listdir(f"/proc/{pid}/fd"))
+
+    before = open_now()
+    for name, message, count in garbage(6):
+        with listeners() as fds, wire.connect(keeper.path(name), keeper.gateway if name == "launch.sock" else keeper.worker, 5) as s:
+            try:
+                wire.send(s, message, (fds * 30)[:count])
+                if len(message) == wire.REQUEST_FORMAT.size and name == "files.sock":
+                    version, op, _, workspace = wire.REQUEST_FORMAT.unpack(message)
+                    made += [workspace] if (version, op) == (wire.VERSION, wire.MAKE) else []
+                if count % 2:  # a peer that does not wait for its answer
+                    wire.receive(s)
+            except (BrokenPipeError, socket.timeout):
+                pass
+    begun = time.monotonic()
+    assert keeper.info().ready == 1
+    assert time.monotonic() - begun < 3
+    wait_until(lambda: list(keeper.sandboxes()) == [kernel.id], 30, "the end of what was started")
+    assert kernel.run("print(6 * 7)") == "42"
+    assert open_now() <= before
+    for workspace in filter(None, made):
+        wait_until(lambda w=workspace: keeper.ask(wire.REMOVE, workspace=w).error in (0, errno.EINVAL), 10, "the workspace's removal")
 
 
 def test_floods_of_connections_keep_nobody_else_out(stack, keeper, kernel):

@@ -244,6 +244,30 @@ for f in found:
     if not f.startswith(os.path.expanduser("~")): attempt(f[-40:], swap, f)
 say(len(found), "found")
 """, NONE),
+    Cell("slow_close", "holding the gateway up with a descriptor that takes long to close", """
+def connections():
+    for n in os.listdir("/proc/self/fd"):
+        try: s = socket.socket(fileno=os.dup(int(n)))
+        except OSError: continue
+        if s.family == socket.AF_UNIX and not s.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and "kernel" in str(s.getsockname()): yield s
+def unsent():
+    server = socket.create_server(("127.0.0.1", 0)); a = socket.create_connection(server.getsockname()); b, _ = server.accept()
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3600)); a.setblocking(False)
+    try:
+        while True: a.send(bytes(1 << 16))
+    except BlockingIOError: return a, b
+try:
+    found = [(s, *unsent()) for s in connections()]; say(len(found), "connections of the gateway's")
+    if os.fork() == 0:
+        time.sleep(0.5)
+        for s, a, b in found:
+            fd, rights = a.fileno(), [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", a.fileno()))]
+            s.send(b"\x02" + (1 << 20).to_bytes(8, "big") + bytes(60000)) # a frame, so that ours is closed when the descriptor is read
+            s.sendmsg([b"x"], rights); os.close(fd); a.detach()
+        time.sleep(30); os._exit(0)
+    for _, a, b in found: a.close()
+except OSError as e: say(e)
+""", check="gateway_goes_on", exhausts=True, may_die=True),
     Cell("file_handles", "opening files by number", """
 b = ctypes.create_string_buffer(struct.pack("Ii", 8, 1) + b"\\0" * 128, 136); m = ctypes.c_int()
 call("open_by_handle_at", 304, -100, b, 0); b = ctypes.create_string_buffer(struct.pack("Ii", 128, 0), 136)

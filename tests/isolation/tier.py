@@ -152,6 +152,15 @@ print(port)""")
         took = time.monotonic() - began
         return None if took < 5 else f"the neighbour's cell took {took:.1f} s"
 
+    def check_gateway_goes_on(self, _):
+        time.sleep(1)
+        try:
+            self.output(self.victim, "print(1)", 10)
+            self.client.delete(f"/v1/sessions/{self.open()}")
+        except (AssertionError, OSError) as e:
+            return f"the neighbour's cell or another session: {e!r:.200}"
+        return None
+
     def check_sibling_inotify(self, _):
         said = self.output(self.victim, "import ctypes; print(ctypes.CDLL(None).inotify_init1(0) >= 0)")
         return None if said == "True\n" else "the neighbour gets no inotify instance"

@@ -121,6 +121,8 @@ try_arguments(void)
     CHECK(19, fails(setrlimit(RLIMIT_CORE, &none), EPERM) && getrlimit(RLIMIT_CORE, &none) == 0);
     CHECK(20, fails(syscall(SYS_setrlimit, high | RLIMIT_CORE, &none), EPERM));
     CHECK(21, setrlimit(RLIMIT_NOFILE, &some) == 0);
+    CHECK(25, fails(setsockopt(0, SOL_SOCKET, SO_LINGER, "", 8), EPERM));
+    CHECK(26, fails(syscall(SYS_setsockopt, 0, high | SOL_SOCKET, high | SO_LINGER, "", 8), EPERM));
     CHECK(22, fails(syscall(SYS_mmap, NULL, 1 << 21, PROT_READ,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_HUGETLB, -1, 0),
                     EPERM));
