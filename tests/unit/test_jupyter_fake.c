@@ -382,7 +382,7 @@ test_a_channel_opened_ahead(void **state)
     assert_int_equal(t.sb->ops->warm(t.sb, &rt, deadline_in(3000), &t.err), 0);
     assert_int_equal(t.sb->ops->idle_fds(t.sb, fds, 4), 1);
     t.sb->ops->idle(t.sb);
-    expect("1", 5000, REASON_COMPLETED, "a");
+    runtime_expect(&t, "1", 5000, REASON_COMPLETED, "a");
     assert_int_equal(asked("upgrade token sesame"), 2); /* of open, and ahead */
     assert_int_equal(t.sb->ops->idle_fds(t.sb, fds, 4), 1);
     rt.kernel_session = "k2";
@@ -405,7 +405,7 @@ test_no_directory_by_a_channel_opened_ahead(void **state)
     assert_int_equal(t.err.code, ERR_INTERNAL);
     assert_int_equal(t.sb->ops->idle_fds(t.sb, fds, 4), 0);
     t.dir = NULL;
-    expect("1", 5000, REASON_COMPLETED, "a");
+    runtime_expect(&t, "1", 5000, REASON_COMPLETED, "a");
 }
 
 static int
