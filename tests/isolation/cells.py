@@ -459,6 +459,21 @@ for d in {os.environ.get("TMPDIR", "/tmp"), "/dev/shm"}:
         try: os.unlink(d + "/filler")
         except OSError: pass
 """, check="sibling_works", exhausts=True, may_die=True),
+    Cell("terminals", "all terminals", """
+import pty
+held = []
+try:
+    while len(held) < 1000: held += pty.openpty()
+except OSError as e: say("stopped at", len(held) // 2, e)
+""", {"container": NO_NAMESPACES + ": the container's terminals are for all its sessions"}, check="sibling_terminal", exhausts=True),
+    Cell("shm_filler", "filling /dev/shm, a file beside the other", """
+n = 0; held = []
+try:
+    while n < 600:
+        held.append(open(f"/dev/shm/part{len(held)}", "wb", 0))
+        for i in range(32): n += held[-1].write(bytes(1 << 20)) >> 20
+except OSError as e: say("stopped at", n, "MiB", e)
+""", {"container": NO_NAMESPACES + ": /dev/shm is one for all sessions of the container"}, check="sibling_shm", exhausts=True, may_die=True),
     Cell("disk_filler", "filling the disk", """
 n = 0
 try:

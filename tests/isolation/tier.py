@@ -152,6 +152,15 @@ print(port)""")
         took = time.monotonic() - began
         return None if took < 5 else f"the neighbour's cell took {took:.1f} s"
 
+    def check_sibling_terminal(self, _):
+        said = self.output(self.victim, "import os, pty\ntry: [os.close(fd) for fd in pty.openpty()]; print('ok')\nexcept OSError as e: print(e)")
+        return None if said == "ok\n" else "the neighbour gets no terminal: " + said
+
+    def check_sibling_shm(self, _):
+        said = self.output(self.victim, "f = open('/dev/shm/mine', 'wb', 0)\ntry: print(f.write(bytes(1 << 20)))\nexcept OSError as e: print(e)")
+        self.output(self.attacker, "import glob, os; [h.close() for h in held]; [os.unlink(f) for f in glob.glob('/dev/shm/part*')]")
+        return None if said == f"{1 << 20}\n" else "the neighbour gets no shared memory: " + said
+
     def check_gateway_goes_on(self, _):
         time.sleep(1)
         try:
