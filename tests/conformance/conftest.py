@@ -2,7 +2,6 @@
 import os
 import sys
 import urllib.parse
-import uuid
 
 import pytest
 
@@ -11,6 +10,7 @@ sys.path[:0] = [os.path.join(SOURCE, "tests", "integration"), os.path.dirname(os
 
 from differences import DIFFERENCES  # noqa: E402 (the paths come first)
 from fakedaytona import DaytonaStack  # noqa: E402
+from fixtures import add_logs, fresh_session, running  # noqa: E402
 from stack import Stack  # noqa: E402
 
 BACKEND = os.environ.get("HUSK_CONFORMANCE", "jupyter")
@@ -34,15 +34,8 @@ def differs():
 
 @pytest.fixture(scope="session")
 def stack():
-    made = {"jupyter": Stack, "daytona": DaytonaStack}[BACKEND](**SETTINGS)
-    try:
-        yield made.start()
-    except BaseException:
-        for name in ("master", "nginx"):
-            print(f"--- {name}\n{made.log(name)[-3000:]}")
-        raise
-    finally:
-        made.stop()
+    with running({"jupyter": Stack, "daytona": DaytonaStack}[BACKEND](**SETTINGS)) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")
@@ -58,10 +51,8 @@ def client(stack, key):
 @pytest.fixture
 def fresh(client):
     """A session of the test's own, closed afterwards."""
-    name = "s-" + uuid.uuid4().hex[:10]
-    client.open(name)
-    yield name
-    client.delete(f"/v1/sessions/{name}", check=False)
+    with fresh_session(client) as name:
+        yield name
 
 
 @pytest.fixture
@@ -76,11 +67,7 @@ def session(client):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """On failure the end of the service's log belongs to the report."""
-    report = (yield).get_result()
-    stack = item.funcargs.get("stack") if hasattr(item, "funcargs") else None
-    if report.failed and stack is not None:
-        report.sections.append(("master.log", stack.log("master")[-4000:]))
+    add_logs(item, (yield).get_result())
 
 
 def pytest_sessionfinish(session):

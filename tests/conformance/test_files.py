@@ -8,15 +8,9 @@ import urllib.parse
 
 import pytest
 
+from client import files_url as url
+
 MEMORY = 40_000  # KiB a worker that moves a large file may have needed
-
-
-def url(session, path=""):
-    return f"/v1/sessions/{session}/files" + ("/" + path if path else "")
-
-
-def names(client, session, query="?recursive=true"):
-    return [f["path"] for f in client.get(url(session) + query).json()["files"]]
 
 
 def test_round_trip_and_shared_with_the_code(client, session):
@@ -55,7 +49,7 @@ def test_names(client, session):
 def test_paths_that_lead_out_or_are_malformed(client, session, path):
     assert 400 <= client.put(url(session) + "/" + path, b"1").status < 500
     assert 400 <= client.get(url(session) + "/" + path).status < 500
-    assert names(client, session) == []
+    assert client.file_names(session) == []
 
 
 def test_links_and_special_files(client, fresh, differs):
@@ -85,9 +79,9 @@ def test_links_and_special_files(client, fresh, differs):
 def test_lists(client, session):
     for path in ("a/1", "a/2", "b/c/3", ".hidden"):
         client.put(url(session, path), b"x")
-    assert names(client, session, "") == [".hidden", "a", "b"]
-    assert names(client, session, "?recursive=true&glob=**/[12]") == ["a/1", "a/2"]
-    assert names(client, session, "?path=b&recursive=true&glob=c/*") == ["b/c/3"]
+    assert client.file_names(session, "") == [".hidden", "a", "b"]
+    assert client.file_names(session, "?recursive=true&glob=**/[12]") == ["a/1", "a/2"]
+    assert client.file_names(session, "?path=b&recursive=true&glob=c/*") == ["b/c/3"]
     assert client.get(url(session) + "?path=none").code == "file_not_found"
     page = client.get(url(session) + "?recursive=true&limit=2").json()
     rest = client.get(url(session) + "?recursive=true&limit=100&cursor=" + page["next_cursor"]).json()
@@ -97,7 +91,7 @@ def test_lists(client, session):
     assert (entry["type"], entry["size"]) == ("file", 1) and entry["mtime"].endswith("Z")
     assert client.delete(url(session, "a")).code == "folder_not_empty"
     assert client.delete(url(session, "a") + "?recursive=true").status == 204
-    assert "a/1" not in names(client, session)
+    assert "a/1" not in client.file_names(session)
 
 
 def test_ranges(client, session):

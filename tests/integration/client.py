@@ -57,6 +57,11 @@ class Answer:
         return f"<{self.status} {self.body[:500]!r}>"
 
 
+def files_url(session_id, path=""):
+    """Of a session's files, or of one of them: a path that is percent-encoded already."""
+    return f"/v1/sessions/{session_id}/files" + ("/" + path if path else "")
+
+
 class Client:
     """Calls with one key; every answer is held against openapi.json."""
 
@@ -136,6 +141,9 @@ class Client:
                            timeout=timeout + 60)
         assert answer.status == 200, answer
         return answer.json()
+
+    def file_names(self, session_id, query="?recursive=true"):
+        return [f["path"] for f in self.get(files_url(session_id) + query).json()["files"]]
 
     def stream(self, method, path, json_body=None, headers=None, timeout=None):
         """Yields (event, id, data) of an event stream; comments as (None, None, text)."""

@@ -7,16 +7,10 @@ import time
 
 import pytest
 
+from client import files_url as url
+
 # in a sandbox a file may be as large as the disk, which need not all be there
 SETTINGS = {"SANDBOX_MAX_FILE_BYTES": 3 << 30, "SANDBOX_DISK": 4 << 30, "SANDBOX_DISK_SPARSE": "true"}
-
-
-def url(session, path=""):
-    return f"/v1/sessions/{session}/files" + ("/" + path if path else "")
-
-
-def names(client, session, query="?recursive=true"):
-    return [f["path"] for f in client.get(url(session) + query).json()["files"]]
 
 
 def test_round_trip_and_shared_with_the_kernel(client, session):
@@ -51,13 +45,13 @@ def test_names_are_decoded_exactly_once(client, session, encoded, name):
     "%2e%2e/x", "a%zz", "a%0ab",
 ])
 def test_paths_that_lead_out_or_are_malformed(client, session, path):
-    before = names(client, session)
+    before = client.file_names(session)
     answer = client.put(url(session) + "/" + path, b"1")
     if path.startswith("%c0"):
         assert answer.status in (201, 400)  # bytes that are no UTF-8 are a name like any other, never ".."
     else:
         assert 400 <= answer.status < 500, answer
-        assert names(client, session) == before
+        assert client.file_names(session) == before
 
 
 def test_links_and_special_files_lead_nowhere(client, session):
@@ -149,7 +143,7 @@ def test_a_cut_upload_changes_nothing(client, session):
     raw(client, head, b"n" * 1_000_000, close_after=0.3)
     time.sleep(0.7)
     assert client.get(url(session, "f")).body == b"old"
-    assert names(client, session) == ["f"]
+    assert client.file_names(session) == ["f"]
     assert client.run(session, "import os; print(os.listdir('.'))")["stdout"] == "['f']\n"
 
 
@@ -194,15 +188,15 @@ def test_empty_files(client, session):
 def test_folders(client, session):
     for path in ("a/1", "a/2", "b/c/3", ".hidden"):
         client.put(url(session, path), b"x")
-    assert names(client, session, "") == [".hidden", "a", "b"]
-    assert names(client, session, "?recursive=true&glob=**/[12]") == ["a/1", "a/2"]
+    assert client.file_names(session, "") == [".hidden", "a", "b"]
+    assert client.file_names(session, "?recursive=true&glob=**/[12]") == ["a/1", "a/2"]
     page = client.get(url(session) + "?recursive=true&limit=2").json()
     rest = client.get(url(session) + "?recursive=true&limit=100&cursor=" + page["next_cursor"]).json()
     together = [f["path"] for f in page["files"] + rest["files"]]
     assert together == sorted(together) and len(set(together)) == len(together) == 7
     assert client.delete(url(session, "a")).code == "folder_not_empty"
     assert client.delete(url(session, "a") + "?recursive=true").status == 204
-    assert "a/1" not in names(client, session)
+    assert "a/1" not in client.file_names(session)
 
 
 def test_names_that_are_no_utf8_are_listed_and_fetched(client, session):

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from client import files_url as url
 from stack import ROOT, wait_until
 
 MIB = 1 << 20
@@ -13,10 +14,6 @@ SETTINGS = {"SANDBOX_ISOLATION": "host", "SANDBOX_ISOLATION_MIN": "host", "SANDB
             "SANDBOX_MEMORY": 200 * MIB, "SANDBOX_PIDS": 48, "SANDBOX_DISK": 24 * MIB, "SANDBOX_POOL_SIZE": 1,
             "SANDBOX_REAP_INTERVAL": "0.5"}
 pytestmark = pytest.mark.skipif(not ROOT, reason="tier host needs root")
-
-
-def url(session, path=""):
-    return f"/v1/sessions/{session}/files" + ("/" + path if path else "")
 
 
 @pytest.fixture(scope="module")
