@@ -17,7 +17,9 @@
 /* clang-format off */
 const struct setting setting_table[] = {
     {"Places", "SANDBOX_STATE_DIR", SETTING_PATH, AT(state_dir), 1, 300, "/var/lib/husk",
-     .help = "What must last: the database, the workspaces and the spools of running executions."},
+     .help = "What must last: the database, the workspaces, the artifacts and the spools of executions. "
+             "husk-keeper has its own folder beside it, of this name with -keeper behind it, which "
+             "must last as well."},
     {NULL, "SANDBOX_RUNTIME_DIR", SETTING_PATH, AT(runtime_dir), 1, 97, "/run/husk",
      .help = "Sockets, the lock file and the scoreboard. Short, since the path of a socket ends at "
              "107 bytes."},
