@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 ONE_USER = "all kernels and the gateway are one user"
 NO_NAMESPACES = "no namespaces"
+SHARED_FILES = "the files of `/usr` are the machine's own: who watches a folder there learns that a name in it was opened, not by whom"
 NONE = {"none": ONE_USER}
 
 
@@ -268,6 +269,10 @@ try:
     for _, a, b in found: a.close()
 except OSError as e: say(e)
 """, check="gateway_goes_on", exhausts=True, may_die=True),
+    Cell("usr_watch", "which programs and libraries others open", """
+import fcntl
+fd = _libc.inotify_init1(0o4000); assert _libc.inotify_add_watch(fd, b"/usr/bin", 0x20) >= 0 # IN_OPEN
+""", dict.fromkeys(("host", "rootless", "container", "none"), SHARED_FILES), check="usr_watch"),
     Cell("file_handles", "opening files by number", """
 b = ctypes.create_string_buffer(struct.pack("Ii", 8, 1) + b"\\0" * 128, 136); m = ctypes.c_int()
 call("open_by_handle_at", 304, -100, b, 0); b = ctypes.create_string_buffer(struct.pack("Ii", 128, 0), 136)

@@ -152,6 +152,13 @@ print(port)""")
         took = time.monotonic() - began
         return None if took < 5 else f"the neighbour's cell took {took:.1f} s"
 
+    def check_usr_watch(self, _):
+        self.output(self.victim, "import subprocess; subprocess.run(['/usr/bin/factor', '42'], capture_output=True).returncode")
+        subprocess.run(["/usr/bin/tac", "/dev/null"], check=True)
+        said = self.output(self.attacker, "seen = b''\ntry:\n while d := os.read(fd, 65536): seen += d\nexcept OSError: pass\n"
+                           "print([n for n in (b'factor', b'tac') if n in seen])")
+        return None if said == "[]\n" else "seen: " + said
+
     def check_sibling_terminal(self, _):
         said = self.output(self.victim, "import os, pty\ntry: [os.close(fd) for fd in pty.openpty()]; print('ok')\nexcept OSError as e: print(e)")
         return None if said == "ok\n" else "the neighbour gets no terminal: " + said
