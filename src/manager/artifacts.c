@@ -12,8 +12,8 @@
 
 /* Contents that no row names are removed when they are so old: a run that has just written one is
  * about to name it. Looking for them walks over all. */
-#define UNNAMED_MS (60 * 60 * INT64_C(1000))
-#define LOOK_EVERY_MS (10 * 60 * INT64_C(1000))
+#define UNNAMED_MS (10 * 60 * INT64_C(1000))
+#define LOOK_EVERY_MS (5 * 60 * INT64_C(1000))
 
 int
 manager_artifacts_dir(struct manager *m, struct err *err)

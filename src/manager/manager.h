@@ -90,9 +90,10 @@ struct open_request {
     const char *value; /* for BIND_NONE ignored */
     size_t value_len;
     bool has_ttl;
-    int64_t ttl_ms;      /* as asked; clamped here. <= 0 is the default */
-    const char *backend; /* NULL: the setting */
-    const char *labels;  /* JSON object text, NULL: leave */
+    int64_t ttl_ms;         /* as asked; clamped here. <= 0 is the default */
+    int64_t default_ttl_ms; /* of a new one without; <= 0 is the setting */
+    const char *backend;    /* NULL: the setting */
+    const char *labels;     /* JSON object text, NULL: leave */
 };
 
 /* Opens or reuses. Slugs: bad_session_id, session_closing, session_limit, owner_session_limit,

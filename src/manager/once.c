@@ -14,6 +14,8 @@
 
 #define STEP (256 * 1024)
 #define CLOSE_GRACE_MS 5000
+/* Of a session that the call closes itself: all that is left should its process be killed. */
+#define LEFT_TTL_MS 60000
 
 /* One call from the session's opening to its close. */
 struct once {
@@ -176,6 +178,8 @@ open_session(struct once *o, struct err *err)
     struct session s = {0};
     bool created = false;
 
+    if (!o->r->keep)
+        o->r->open.default_ttl_ms = LEFT_TTL_MS;
     manager_promise(o->m, ms);
     if (manager_open(o->m, o->c, &o->r->open, &watch, deadline_in(ms), &s, &created, err) < 0)
         return -1;

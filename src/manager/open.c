@@ -198,7 +198,7 @@ manager_open(struct manager *m, const struct caller *c, const struct open_reques
                                   .backend = r->backend ? r->backend : m->o.backend,
                                   .has_ttl = r->has_ttl,
                                   .ttl_ms = manager_clamp_ttl(m, r->ttl_ms),
-                                  .default_ttl_ms = manager_clamp_ttl(m, 0),
+                                  .default_ttl_ms = manager_clamp_ttl(m, r->default_ttl_ms),
                                   .labels = r->labels,
                                   .new_sid = id,
                                   .new_workspace = id, /* of its first session */

@@ -45,6 +45,22 @@ def test_a_killed_worker_frees_its_session(stack, client, session):
     wait_until(lambda: len(stack.workers("exec")) == 4, 10, "a new worker")
 
 
+def test_a_killed_worker_leaves_the_session_of_its_call_for_a_minute_only(stack, client):
+    def known():
+        return {s["session_id"]: s for s in client.get("/v1/sessions").json()["sessions"]}
+
+    before = set(known())
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        run = pool.submit(client.post, "/v1/exec", {"code": "import time; time.sleep(30)", "timeout": 40}, check=False)
+        name = wait_until(lambda: [n for n, s in known().items() if n not in before and s["state"] == "busy"], 20, "busy")[0]
+        (pid,) = stack.sql("SELECT busy_pid FROM sessions WHERE name = ?", name)[0]
+        os.kill(pid, signal.SIGKILL)
+        assert run.result().status in (502, 504)
+    wait_until(lambda: client.get(f"/v1/sessions/{name}").json()["state"] != "busy", 15, "the session's freedom")
+    assert client.get(f"/v1/sessions/{name}").json()["ttl"] == 60
+    assert client.delete(f"/v1/sessions/{name}").status == 204
+
+
 def test_a_stopped_worker_is_killed_past_its_deadline(stack, client, session):
     run, pid = busy_worker(stack, client, session, "print(1)\nimport time; time.sleep(2)")
     os.kill(pid, signal.SIGSTOP)
