@@ -2,6 +2,7 @@
 #include "keeper/filter.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/memfd.h>
 #include <linux/netlink.h>
 #include <sched.h>
@@ -119,6 +120,8 @@ static const struct filter_row conditions[] = {
     {"setsockopt of SO_LINGER", EPERM,
      "a descriptor is closed by whoever it is sent to last: the gateway would wait as long as it "
      "says"},
+    {"fadvise64 of DONTNEED", 0,
+     "advice, and not taken: others would have to read the files all share from the disk again"},
     {"mmap, memfd_create, shmget of huge pages", EPERM,
      "the machine's reserve of them is another service's, and no limit of memory counts it"},
     {"bind and listen on INET, INET6 with supervised egress", EPERM,
@@ -156,6 +159,8 @@ const char *
 filter_error_name(int error)
 {
     switch (error) {
+    case 0:
+        return "done";
     case EPERM:
         return "EPERM";
     case ENOSYS:
@@ -298,6 +303,12 @@ add_linger(scmp_filter_ctx c)
 }
 
 static int
+add_forgetting(scmp_filter_ctx c)
+{
+    return DENY_IF(c, 0, fadvise64, SCMP_A3(SCMP_CMP_MASKED_EQ, LOW, POSIX_FADV_DONTNEED));
+}
+
+static int
 add_huge_pages(scmp_filter_ctx c)
 {
     int r = DENY_IF(c, EPERM, mmap, SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_HUGETLB, MAP_HUGETLB));
@@ -341,6 +352,8 @@ build(scmp_filter_ctx c, const struct filter_options *o)
         r = add_ioctls(c);
     if (r == 0)
         r = add_linger(c);
+    if (r == 0)
+        r = add_forgetting(c);
     if (r == 0)
         r = add_huge_pages(c);
     if (r == 0 && !o->ipc)

@@ -29,7 +29,7 @@ struct filter_row {
 };
 /* The i-th row, NULL behind the last. */
 const struct filter_row *filter_row(size_t i);
-/* "EPERM" and so on, of the errors in the rows. */
+/* "EPERM" and so on, of the errors in the rows; "done" of 0, where success is answered. */
 const char *filter_error_name(int error);
 
 #endif

@@ -269,6 +269,13 @@ try:
     for _, a, b in found: a.close()
 except OSError as e: say(e)
 """, check="gateway_goes_on", exhausts=True, may_die=True),
+    Cell("page_cache", "having the machine forget what it holds of the files all share", """
+path = "/usr/lib/python3/dist-packages/pandas/core/frame.py"; read(path, 1 << 22)
+fd = os.open(path, os.O_RDONLY)
+try: os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+except OSError as e: say(e)
+os.close(fd)
+""", {"none": "no filter"}, check="page_cache"),
     Cell("usr_watch", "which programs and libraries others open", """
 import fcntl
 fd = _libc.inotify_init1(0o4000); assert _libc.inotify_add_watch(fd, b"/usr/bin", 0x20) >= 0 # IN_OPEN

@@ -152,6 +152,10 @@ print(port)""")
         took = time.monotonic() - began
         return None if took < 5 else f"the neighbour's cell took {took:.1f} s"
 
+    def check_page_cache(self, _):
+        said = subprocess.run(["fincore", "-bnro", "RES", "/usr/lib/python3/dist-packages/pandas/core/frame.py"], capture_output=True, text=True)
+        return None if int(said.stdout or 0) > 0 else "the file is read from the disk again"
+
     def check_usr_watch(self, _):
         self.output(self.victim, "import subprocess; subprocess.run(['/usr/bin/factor', '42'], capture_output=True).returncode")
         subprocess.run(["/usr/bin/tac", "/dev/null"], check=True)

@@ -5,6 +5,7 @@
 #include "support/doc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
@@ -123,6 +124,8 @@ try_arguments(void)
     CHECK(21, setrlimit(RLIMIT_NOFILE, &some) == 0);
     CHECK(25, fails(setsockopt(0, SOL_SOCKET, SO_LINGER, "", 8), EPERM));
     CHECK(26, fails(syscall(SYS_setsockopt, 0, high | SOL_SOCKET, high | SO_LINGER, "", 8), EPERM));
+    CHECK(27, syscall(SYS_fadvise64, -1, 0, 0, high | POSIX_FADV_DONTNEED) == 0); /* not made */
+    CHECK(28, fails(syscall(SYS_fadvise64, -1, 0, 0, POSIX_FADV_WILLNEED), EBADF));
     CHECK(22, fails(syscall(SYS_mmap, NULL, 1 << 21, PROT_READ,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_HUGETLB, -1, 0),
                     EPERM));
