@@ -38,7 +38,8 @@ def test_the_tier_in_force_is_said_everywhere(stack, client, session):
     assert (shown["isolation"], shown["egress"]) == ("host", "none")
     assert 'isolation="host",egress="none",disk="image"' in client.get("/metrics").body.decode()
     assert "isolation: tier host, egress none, disk image" in stack.ctl("doctor", check=False).stdout
-    assert client.get("/readyz").status == 200
+    ready = client.get("/readyz")
+    assert ready.status == 200 and (ready.json()["isolation"], ready.json()["egress"]) == ("host", "none")
 
 
 def test_over_memory_is_oom(client, session, neighbour):
