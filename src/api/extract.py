@@ -6,11 +6,14 @@ def husk_extract(suffix, limit, with_schema):
     import logging
     import os
     import re
+    import zipfile
 
     logging.disable(logging.CRITICAL)
 
     class Refused(Exception):
         pass
+
+    UNPACKED_MAX = 256 << 20  # of all that an office document packs; some parsers bound nothing
 
     def shortened(text, most):
         text = " ".join(str(text).split())
@@ -22,6 +25,8 @@ def husk_extract(suffix, limit, with_schema):
         from jsonschema.validators import validator_for
         from referencing import Registry
 
+        if not isinstance(schema.get("$schema", ""), str):
+            raise Refused("bad_schema", "the schema at $['$schema']: it is not a string")
         try:
             kind = validator_for(schema, default=Draft202012Validator)
             kind.check_schema(schema)
@@ -42,6 +47,22 @@ def husk_extract(suffix, limit, with_schema):
             raise Refused("schema_mismatch", "; ".join(
                 f"{shortened(e.json_path, 40)}: {shortened(e.message, 80)}" for e in errors))
 
+    def unpacked():
+        """Refuses what would fill the memory; what is no archive is the parser's to refuse."""
+        if suffix not in ("docx", "pptx", "xlsx"):
+            return
+        try:
+            with zipfile.ZipFile("document." + suffix) as archive:
+                size = sum(i.file_size for i in archive.infolist())
+        except Exception:
+            return
+        if size > UNPACKED_MAX:
+            raise Refused("document_unreadable", f"the document unpacks to {size} bytes, the maximum is {UNPACKED_MAX}")
+
+    def encrypted():
+        with open("document.pdf", "rb") as f:
+            return b"/Encrypt" in f.read()
+
     def convert():
         from docling.datamodel.base_models import InputFormat
         from docling.datamodel.pipeline_options import NativePdfPipelineOptions
@@ -49,6 +70,7 @@ def husk_extract(suffix, limit, with_schema):
         from docling.exceptions import BaseError
         from docling.pipeline.native_pdf_pipeline import NativePdfPipeline
 
+        unpacked()
         pdf = PdfFormatOption(pipeline_cls=NativePdfPipeline, pipeline_options=NativePdfPipelineOptions())
         try:
             converter = DocumentConverter(allowed_formats=[InputFormat(suffix)], format_options={InputFormat.PDF: pdf})
@@ -57,7 +79,9 @@ def husk_extract(suffix, limit, with_schema):
             raise
         except BaseError as e:
             reason = str(e).partition("Errors: ")[2] or str(e)
-            reason = re.sub(r"( with hash)? [0-9a-f]{64}", "", reason)
+            reason = re.sub(r"( with hash| with key key=)? ?[0-9a-f]{64}", "", reason)
+            if suffix == "pdf" and encrypted():
+                reason += "; it is encrypted, and can be read only without a password"
         except Exception as e:  # a parser's own, on what it did not expect
             reason = f"{type(e).__name__}: {e}"
         raise Refused("document_unreadable", f"the document cannot be read as {suffix}: {shortened(reason, 250)}")

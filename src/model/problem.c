@@ -86,7 +86,7 @@ static const struct problem table[] = {
     {"precondition_failed", 412, "Precondition failed",
      "If-Match or If-None-Match does not hold. Fetch the present state first."},
     {"limit_exceeded", 413, "Limit exceeded", "The detail names the limit and its value."},
-    {"body_too_large", 413, "Body too large", "The detail names the limit and its value."},
+    {"body_too_large", 413, "Body too large", "The body is larger than this call takes."},
     {"file_too_large", 413, "File too large",
      "The file is larger than SANDBOX_MAX_FILE_BYTES allows."},
     {"code_too_large", 413, "Code too large",

@@ -2,14 +2,16 @@
 import io
 import json
 import os
+import re
 import socket
 import subprocess
 import threading
 import uuid
+import zipfile
 
 import pytest
 
-from stack import Stack, gateway_choice, wait_until
+from stack import SOURCE, Stack, free_port, gateway_choice, wait_until
 
 MAX_INPUT = 1 << 20
 TITLE, ROWS = "Grüße, 世界", [["Name", "Sum"], ["Äpfel", "12"]]
@@ -18,6 +20,7 @@ MAKER = r"""
 import sys
 import docx, openpyxl, pptx
 from PIL import Image
+from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.lib.styles import getSampleStyleSheet
 from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import PageBreak, Paragraph, SimpleDocTemplate, Table
@@ -42,6 +45,9 @@ for row in [rows[0], [rows[1][0], 12]]:
 book.save("a.xlsx")
 style = getSampleStyleSheet()["Title"]
 SimpleDocTemplate("a.pdf").build([Paragraph("Grüße", style), Table(rows), PageBreak(), Paragraph("page two", style)])
+c = Canvas("locked.pdf", encrypt=StandardEncryption("secret"))
+c.drawString(100, 700, "hidden")
+c.save()
 Image.new("RGB", (50, 50), "red").save("red.png")
 for name, text in (("scan.pdf", ""), ("mixed.pdf", "typed text")):
     c = Canvas(name)
@@ -61,7 +67,7 @@ class DoclingStack(Stack):
 
 
 STACK = DoclingStack
-SETTINGS = {"SANDBOX_MAX_INPUT_BYTES": MAX_INPUT, "SANDBOX_MAX_OUTPUT_BYTES": "256KiB"}
+SETTINGS = {"SANDBOX_LISTEN": f"127.0.0.1:{free_port()}", "SANDBOX_MAX_INPUT_BYTES": MAX_INPUT, "SANDBOX_MAX_OUTPUT_BYTES": "256KiB"}
 
 
 def configure(stack):
@@ -128,7 +134,8 @@ def test_schemas(client, documents):
     assert mismatch.status == 422 and mismatch.code == "schema_mismatch"
     assert "$.tables" in mismatch.json()["detail"] and "$.text" in mismatch.json()["detail"]
     for schema, word in (({"type": "nonsense"}, "nonsense"), ({"$ref": "http://127.0.0.1:9/x.json"}, "127.0.0.1"),
-                         ({"properties": {"text": {"pattern": "("}}}, "regex")):
+                         ({"properties": {"text": {"pattern": "("}}}, "regex"), ({"$schema": ["x"]}, "$schema"),
+                         ({"$ref": "#"}, "recursion")):
         answer = asked(schema)
         assert answer.status == 422 and answer.code == "bad_schema" and word in answer.json()["detail"], answer
     assert asked([]).code == "wrong_type"
@@ -152,11 +159,34 @@ def test_an_artifact(client, documents):
     assert client.post("/v1/extract", {"artifact": str(uuid.uuid4())}).code == "artifact_not_found"
 
 
+def test_the_commands_of_the_manual(stack, client, documents, tmp_path):
+    """docs/extraction.md's, as they stand there."""
+    client.post("/v1/exec", {"session_id": "s1", "capture": True, "code": "open('report.csv', 'w').write('Name,Sum\\na,12\\n')"})
+    (tmp_path / "report.docx").write_bytes(documents["a.docx"])
+    with open(os.path.join(SOURCE, "docs", "extraction.md")) as f:
+        commands = re.findall(r"^```sh\n(curl.*?)^```$", f.read(), re.M | re.S)
+    assert len(commands) == 2
+    host, port = stack.address
+    for command, rows in zip(commands, (ROWS, [["Name", "Sum"], ["a", "12"]])):
+        done = subprocess.run(["bash", "-euc", command.replace("curl ", "curl -sS --fail-with-body ", 1)], cwd=tmp_path, timeout=120, capture_output=True,
+                              text=True, env={"PATH": os.environ["PATH"], "HUSK_URL": f"http://{host}:{port}", "HUSK_KEY": client.key})
+        assert done.returncode == 0, done
+        assert json.loads(done.stdout)["tables"][0]["rows"] == rows
+
+
 def test_what_cannot_be_read(client, documents):
     for name, data in (("empty.docx", b""), ("bad.pdf", b"%PDF-1.4 junk"), ("wrong.pptx", documents["a.pdf"])):
         answer = extract(client, name, data)
         assert answer.status == 422 and answer.code == "document_unreadable", (name, answer)
         assert len(answer.json()["detail"]) > 40
+    locked = extract(client, "locked.pdf", documents["locked.pdf"])
+    assert locked.code == "document_unreadable" and "it is encrypted" in locked.json()["detail"], locked
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("ppt/slides/slide1.xml", "w") as part:
+        for _ in range(257):
+            part.write(b" " * (1 << 20))
+    bomb = extract(client, "bomb.pptx", packed.getvalue())
+    assert bomb.code == "document_unreadable" and "unpacks to" in bomb.json()["detail"], bomb
     scan = extract(client, "scan.pdf", documents["scan.pdf"])
     assert scan.code == "document_unreadable" and "OCR" in scan.json()["detail"]
     mixed = extract(client, "mixed.pdf", documents["mixed.pdf"]).json()
