@@ -165,8 +165,21 @@ def test_a_dead_kernel_is_noticed_in_seconds(client, session, death):
     assert after["session"]["state_lost"] is True
 
 
+def test_exit_is_no_success_that_keeps_its_state(client, session):
+    client.run(session, "x = 41")
+    began = time.monotonic()
+    left = client.run(session, "exit()", timeout=60)
+    time.sleep(1)
+    after = client.run(session, "x", timeout=60)
+    if after["reason"] == "kernel_died":  # the gateway takes seconds to notice
+        left, after = after, client.run(session, "x", timeout=60)
+    assert time.monotonic() - began < 30
+    assert after["error_name"] == "NameError", (left, after)
+    assert after["session"]["state_lost"] is True
+
+
 def test_many_deaths_in_a_row(client, session):
-    for _ in range(4):
+    for _ in range(7):  # a gateway's own restarts end at five
         assert client.run(session, "import os; os.kill(os.getpid(), 9)", timeout=60)["reason"] == "kernel_died"
     assert client.run(session, "print('alive')", timeout=60)["stdout"] == "alive\n"
 

@@ -1,5 +1,6 @@
 """Files over HTTP: names, ranges, conditions, digests, containment, broken uploads."""
 import base64
+import concurrent.futures
 import hashlib
 import os
 import socket
@@ -221,11 +222,31 @@ def test_too_large_is_refused_with_the_limit(client, session):
     assert answer.startswith(b"HTTP/1.1 413") and b"application/problem+json" in answer
 
 
-def test_a_workspace_without_its_folder(client, session):
-    client.run(session, "import os, shutil; shutil.rmtree(os.getcwd(), ignore_errors=True)")
+@pytest.mark.parametrize("code", ["shutil.rmtree(here, ignore_errors=True)", "os.chmod(here, 0)",
+                                  "shutil.rmtree(here, ignore_errors=True); os.symlink('/', here)"])
+def test_a_workspace_without_its_folder(client, session, code):
+    client.run(session, "import os, shutil; here = os.getcwd(); " + code)
     assert client.run(session, "print(1)")["stdout"] == "1\n"
-    assert client.put(url(session, "a"), b"x").status < 500
-    assert client.get(url(session)).status < 500
+    for _ in range(2):
+        assert client.put(url(session, "a"), b"x").status < 500
+        assert client.get(url(session, "a")).status < 500
+        assert client.get(url(session)).status < 500
+        assert "etc" not in client.get(url(session)).text
+    assert client.delete(f"/v1/sessions/{session}").status == 204
+    assert os.path.isdir("/etc")
+
+
+def test_a_file_that_is_replaced_while_others_write_or_read_it(client, session):
+    bodies = [bytes([65 + i]) * 300_000 for i in range(6)]
+    client.put(url(session, "f"), bodies[0])
+    with concurrent.futures.ThreadPoolExecutor(7) as pool:
+        cell = pool.submit(client.run, session, "import time\nf = open('f')\ntime.sleep(1)\nprint(set(f.read()), end='')")
+        time.sleep(0.3)
+        assert {a.status for a in pool.map(lambda b: client.put(url(session, "f"), b), bodies)} == {200}
+        assert cell.result()["stdout"] == "{'A'}"  # what it had opened stays what it was
+    assert client.get(url(session, "f")).body in bodies
+    assert client.file_names(session) == ["f"]
+    assert client.run(session, "print(len(open('f').read()))")["stdout"] == "300000\n"
 
 
 def test_what_a_cell_made_unreadable_is_said(client, session):
