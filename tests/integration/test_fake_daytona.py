@@ -174,6 +174,31 @@ def test_another_key_is_refused(modules, daytona, tmp_path):
     assert done.stdout == "401\n", done.stdout
 
 
+def test_nothing_goes_without_the_key_or_in_a_wrong_type(daytona):
+    auth = {"Authorization": "Bearer " + daytona.key}
+    daytona.reset()
+    ident = daytona.call("POST", "/api/sandbox", {}, auth)[1]["id"]
+    api, box = "/api/sandbox", "/toolbox/" + ident
+    calls = [("POST", api), ("GET", api), *((method, f"{api}/{ident}{tail}") for method, tail in (
+        ("GET", ""), ("DELETE", ""), ("POST", "/start"), ("POST", "/stop"), ("PUT", "/labels"), ("POST", "/autostop/1"),
+        ("POST", "/autodelete/1"), ("GET", "/toolbox-proxy-url"))), *((method, box + tail) for method, tail in (
+            ("POST", "/process/code-run"), ("POST", "/process/execute"), ("GET", "/process/interpreter/context"),
+            ("POST", "/process/interpreter/context"), ("DELETE", "/process/interpreter/context/x"),
+            ("GET", "/process/interpreter/execute"), ("POST", "/files/folder?path=a"), ("POST", "/files/bulk-upload"),
+            ("POST", "/files/upload-v2?path=a"), ("POST", "/files/upload?path=a"), ("GET", "/files/download?path=a"),
+            ("POST", "/files/bulk-download"), ("GET", "/files/info?path=a"), ("GET", "/files"), ("DELETE", "/files?path=a"),
+            ("POST", "/files/move?source=a&destination=b")))]
+    for method, path in calls:
+        for headers in ({}, {"Authorization": daytona.key}, {"Authorization": auth["Authorization"] + "x"}):
+            assert daytona.call(method, path, {} if method in ("POST", "PUT") else None, headers)[0] == 401, (method, path, headers)
+    for path, body in ((api, {}), (box + "/process/code-run", {"code": "1", "language": "python"}),
+                       (box + "/process/execute", {"command": "true"})):
+        assert daytona.call("POST", path, body, {**auth, "Content-Type": "text/plain"})[0] == 415
+    assert daytona.call("POST", box + "/files/bulk-upload", {"files": []}, auth)[0] == 400
+    assert [s["id"] for s in daytona.sandboxes()] == [ident]
+    assert daytona.call("DELETE", f"{api}/{ident}", headers=auth)[0] == 200
+
+
 def test_its_switches(daytona):
     """What the other tests steer it with does what it says."""
     auth = {"Authorization": "Bearer " + daytona.key}

@@ -42,6 +42,8 @@ class Call(tornado.web.RequestHandler):
         return values[0] if values else default
 
     def json(self):
+        if self.request.body and self.request.headers.get("Content-Type", "").partition(";")[0].strip() != "application/json":
+            raise Refused(415, "the body is not application/json")
         try:
             body = json.loads(self.request.body or b"{}")
         except ValueError:

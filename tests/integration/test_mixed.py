@@ -1,0 +1,99 @@
+"""Both backends in one deployment: a session says which; where one is down, the other goes on."""
+import json
+import signal
+
+import pytest
+
+from fakedaytona import FakeDaytona
+from stack import Stack, wait_until
+
+SETTINGS = {"SANDBOX_REAP_INTERVAL": "0.5", "SANDBOX_HTTP_TIMEOUT": 2, "SANDBOX_START_TIMEOUT": 8, "DAYTONA_MAX_SANDBOXES": 2,
+            "SANDBOX_POOL_SIZE": 1}
+
+
+class MixedStack(Stack):
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.daytona = FakeDaytona(self.dir)
+        self.settings.update(DAYTONA_API_URL=self.daytona.url, DAYTONA_API_KEY=self.daytona.key, DAYTONA_CA_FILE=self.daytona.ca)
+
+    def stop(self):
+        try:
+            super().stop()
+        finally:
+            self.daytona.stop()
+
+
+STACK = MixedStack
+
+
+@pytest.fixture(autouse=True)
+def daytona(stack, client):
+    yield stack.daytona
+    stack.daytona.reset()
+    for session in client.get("/v1/sessions").json()["sessions"]:
+        client.delete(f"/v1/sessions/{session['session_id']}")
+    for sandbox in stack.daytona.sandboxes():  # kept for sessions to come
+        stack.daytona.control(auto={"id": sandbox["id"], "do": "delete"})
+
+
+def test_a_session_says_which(stack, client, daytona):
+    assert client.open("j")["backend"] == "jupyter" and client.open("d", backend="daytona")["backend"] == "daytona"
+    for name in "jd":
+        assert client.run(name, "open('f', 'w').write('x'); print(1)")["stdout"] == "1\n"
+        assert [f["path"] for f in client.get(f"/v1/sessions/{name}/files").json()["files"]] == ["f"]
+        assert "ready" in stack.ctl("session", "show", "--owner", "tester", name)
+    assert {s["session_id"]: s["backend"] for s in client.get("/v1/sessions").json()["sessions"]} == {"j": "jupyter", "d": "daytona"}
+    assert len(daytona.sandboxes("started")) == 1
+    assert stack.ctl("session", "close", "--owner", "tester", "d") is not None
+    assert client.delete("/v1/sessions/j").status == 204
+    wait_until(lambda: daytona.seen()["alive"] == 0 and stack.sql("SELECT count(*) FROM runtimes") == [(0,)], 20, "both ends")
+    refused = client.post("/v1/sessions", {"session_id": "n", "backend": "none"})
+    assert (refused.status, refused.code) == (400, "unknown_backend")
+
+
+def test_a_backend_has_a_cap_of_its_own(client, daytona):
+    for name in ("d1", "d2", "d3"):  # the third takes the place of the one that was used least
+        client.open(name, backend="daytona")
+        client.open("j" + name)
+    assert {s["session_id"] for s in client.get("/v1/sessions").json()["sessions"]} == {"d2", "d3", "jd1", "jd2", "jd3"}
+    assert len(daytona.sandboxes("started")) == 2
+
+
+def test_what_one_name_kept_stays_with_its_backend(client):
+    client.open("k", ttl=1)
+    client.run("k", "open('f', 'w').write('of the kernel')")
+    wait_until(lambda: client.get("/v1/sessions/k").status == 404, 20, "expiry")
+    assert client.open("k", backend="daytona")["files_kept"] is False
+    assert client.get("/v1/sessions/k/files").json()["files"] == []
+
+
+def test_without_daytona(stack, client, daytona):
+    client.open("d", backend="daytona")
+    client.open("e", ttl=1)
+    daytona.set(hang={"*": -1})
+    refused = client.get("/readyz")
+    assert refused.status == 503 and "backend daytona" in refused.json()["detail"]
+    client.open("j")
+    assert client.run("j", "print(2)")["stdout"] == "2\n"
+    assert client.delete("/v1/sessions/d").status == 204
+    wait_until(lambda: stack.sql("SELECT count(*) FROM sessions WHERE name = 'e'") == [(0,)], 30, "the reaper's pass over the others")
+    assert "FAIL  daytona" in stack.ctl("doctor", check=False).stdout
+    assert json.loads(stack.ctl("status", "--json"))["workers"]
+    daytona.reset()
+    wait_until(lambda: daytona.seen()["alive"] == 0, 40, "the sandbox's end")
+    assert client.get("/readyz").status == 200
+
+
+def test_without_the_gateway(stack, client):
+    stack.stop_process("gateway", signal.SIGKILL)
+    try:
+        refused = client.get("/readyz")
+        assert refused.status == 503 and "backend jupyter" in refused.json()["detail"]
+        client.open("d", backend="daytona")
+        assert client.run("d", "print(3)")["stdout"] == "3\n"
+        assert client.put("/v1/sessions/d/files/f", b"f").status == 201
+        assert client.delete("/v1/sessions/d").status == 204
+    finally:
+        stack.start_gateway()
+    wait_until(lambda: client.get("/readyz").status == 200, 30, "readyz")
