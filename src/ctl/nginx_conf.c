@@ -302,6 +302,8 @@ put_problem(const struct settings *s, struct buf *out, const char *slug, int sta
     (void)buf_printf(out,
                      "        location = /.husk/%s {\n"
                      "            internal;\n"
+                     "            # a body that could not be kept is refused once, not again here\n"
+                     "            client_max_body_size 0;\n"
                      "            default_type application/problem+json;\n"
                      "            add_header X-Request-Id $request_id always;\n"
                      "            add_header X-Content-Type-Options nosniff always;\n"

@@ -29,6 +29,9 @@ make_conf "$dir/tls.conf" "${tls[@]}" SANDBOX_LISTEN=443
 diff "$source/nginx/husk.conf" "$dir/plain.conf" || fail "nginx/husk.conf is not what huskctl config --nginx makes"
 diff "$source/nginx/husk-tls.conf" "$dir/tls.conf" || fail "nginx/husk-tls.conf is not what it makes with TLS"
 
+[ "$(grep -c '^ *internal;' "$dir/plain.conf")" = "$(grep -c '^ *client_max_body_size 0;' "$dir/plain.conf")" ] ||
+    fail "an error with a large body would go round in a circle and end as a page of nginx's own"
+
 make_conf "$dir/proxy.conf" SANDBOX_AUTH=proxy SANDBOX_PROXY_USER_HEADER=X-My-User
 grep -q 'fastcgi_param HTTP_X_MY_USER "";' "$dir/proxy.conf" || fail "a client's own user header would pass"
 grep -q 'fastcgi_param HTTP_PROXY "";' "$dir/plain.conf" || fail "HTTP_PROXY would pass"
