@@ -170,8 +170,9 @@ keeper_root(const char *dir, int64_t workspace_id, int *ret_fd, struct err *err)
     struct wire_request q = request(WIRE_ROOT, workspace_id);
     struct wire_reply a;
 
+    /* Code may have put something else where its folder was: that is not followed. */
     if (call(dir, &q, &a, ret_fd, KEEPER_ANSWER_MS, err) < 0)
-        return a.error == ENOENT ? gone(err) : -1;
+        return a.error == ENOENT || a.error == ENOTDIR || a.error == ELOOP ? gone(err) : -1;
     if (*ret_fd < 0)
         return away(err, EPROTO, "it gave no descriptor");
     return 0;
