@@ -20,9 +20,6 @@
  * reason is what was done here, never what the exception is called.
  */
 
-#define AGAIN_MS 2000   /* after the first interrupt */
-#define KILL_MS 5000    /* after the first interrupt */
-#define GIVE_UP_MS 9000 /* after the first interrupt */
 #define SILENCE_MS 5000 /* without a message before the context is looked for */
 #define LOST_PAUSE_MS 500
 #define UNREACHED_MAX 4
@@ -54,7 +51,6 @@ struct run {
     enum chunk_type ended; /* how the interpreter says it ended; CHUNK_OTHER: not yet */
     struct ending end;
     enum asked asked; /* the call to the toolbox that is under way */
-    int stop_step;    /* how many of its steps were taken */
     int64_t heard_ms, looked_ms;
     int unreached;
     bool refused;      /* nothing ran */
@@ -104,22 +100,21 @@ ask(struct run *r, enum asked what)
 static void
 escalate(struct run *r)
 {
-    int64_t since = clock_mono_ms() - r->end.stop_ms;
+    enum ending_step due = ending_due(&r->end);
 
-    if (r->end.forced == REASON_NONE || r->end.stop_ms == 0)
+    if (due == ENDING_NOTHING)
         return;
-    if (since >= GIVE_UP_MS) {
+    if (due == ENDING_GIVE_UP) {
         ending_died(&r->end, r->end.forced);
-    } else if (since >= KILL_MS || r->context.pid == 0) {
+    } else if (due == ENDING_KILL || r->context.pid == 0) {
         r->end.invalid = true;
         if (r->asked == ASKED_END ||
-            (r->stop_step >= 3 && clock_mono_ms() - r->looked_ms < LOST_PAUSE_MS))
+            (r->end.taken >= ENDING_KILL && clock_mono_ms() - r->looked_ms < LOST_PAUSE_MS))
             return;
-        r->stop_step = 3;
+        r->end.taken = ENDING_KILL;
         r->looked_ms = clock_mono_ms();
         ask(r, ASKED_END);
-    } else if (r->stop_step == 0 || (r->stop_step == 1 && since >= AGAIN_MS)) {
-        r->stop_step++;
+    } else if (ending_interrupts(&r->end, due)) {
         ask(r, ASKED_INTERRUPT);
     }
 }
@@ -171,7 +166,7 @@ heed_toolbox(struct run *r)
         r->unreached++;
     else if (asked == ASKED_END && rc > 0 && (a.status < 300 || a.status == 404))
         ending_died(&r->end, r->end.forced);
-    if (is_lost(r) && r->unreached >= UNREACHED_MAX && r->stop_step < 3)
+    if (is_lost(r) && r->unreached >= UNREACHED_MAX && r->end.taken < ENDING_KILL)
         ending_died(&r->end, REASON_GATEWAY_LOST);
 }
 
@@ -199,7 +194,7 @@ look_after(struct run *r)
 
     if (lost)
         heed_close(r);
-    if (r->end.over || r->asked != ASKED_NOTHING || r->stop_step >= 3 ||
+    if (r->end.over || r->asked != ASKED_NOTHING || r->end.taken >= ENDING_KILL ||
         now - r->looked_ms < (lost ? LOST_PAUSE_MS : SILENCE_MS) ||
         (!lost && now - r->heard_ms < SILENCE_MS))
         return;

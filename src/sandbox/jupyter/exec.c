@@ -17,9 +17,6 @@
 
 #define GRACE_MS 1000        /* idle without reply */
 #define OUTPUT_GRACE_MS 3000 /* reply without idle: a gateway under a flood brings output late */
-#define AGAIN_MS 2000        /* after the first interrupt */
-#define KILL_MS 5000         /* after the first interrupt */
-#define GIVE_UP_MS 9000      /* after the first interrupt */
 #define DELETE_AGAIN_MS 1000 /* between tries to end the kernel */
 #define SILENCE_MS 2000      /* without a message before the gateway is asked */
 #define LOST_PAUSE_MS 500    /* between questions when the channel is lost */
@@ -35,7 +32,6 @@ struct run {
     struct collect *out;
     struct deadline deadline;
     struct ending end;
-    int stop_step;     /* how many of its steps were taken */
     int64_t half_ms;   /* since when one of reply and idle is there */
     int64_t looked_ms; /* when the gateway was last asked */
     int unreached;
@@ -74,29 +70,28 @@ ask_gateway(struct run *r, enum gateway_call call)
 static void
 escalate(struct run *r)
 {
-    int64_t since = clock_mono_ms() - r->end.stop_ms;
+    enum ending_step due = ending_due(&r->end);
     struct collect_state s;
 
-    if (r->end.forced == REASON_NONE)
+    if (due == ENDING_NOTHING)
         return;
     collect_state(r->out, &s);
-    if (s.replied && since >= KILL_MS) {
+    if (s.replied && due >= ENDING_KILL) {
         /* The cell is over; only its output has not all come: that goes with the channel. */
         r->incomplete = true;
         r->stale = true;
         r->end.over = true;
-    } else if (since >= GIVE_UP_MS) {
+    } else if (due == ENDING_GIVE_UP) {
         ending_died(&r->end, r->end.forced);
-    } else if (since >= KILL_MS) {
+    } else if (due == ENDING_KILL) {
         r->end.invalid = true;
         if (gateway_pending(r->j->gateway) == CALL_DELETE ||
-            (r->stop_step >= 3 && clock_mono_ms() - r->looked_ms < DELETE_AGAIN_MS))
+            (r->end.taken >= ENDING_KILL && clock_mono_ms() - r->looked_ms < DELETE_AGAIN_MS))
             return;
-        r->stop_step = 3;
+        r->end.taken = ENDING_KILL;
         r->looked_ms = clock_mono_ms();
         ask_gateway(r, CALL_DELETE);
-    } else if (r->stop_step == 0 || (r->stop_step == 1 && since >= AGAIN_MS)) {
-        r->stop_step++;
+    } else if (ending_interrupts(&r->end, due)) {
         ask_gateway(r, CALL_INTERRUPT);
     }
 }
@@ -131,7 +126,7 @@ heed_gateway(struct run *r)
     if (gateway_step(r->j->gateway, &a) == 0)
         return;
     if (!a.reached) {
-        if (++r->unreached >= UNREACHED_MAX && is_lost(r) && r->stop_step < 3)
+        if (++r->unreached >= UNREACHED_MAX && is_lost(r) && r->end.taken < ENDING_KILL)
             ending_died(&r->end, REASON_GATEWAY_LOST);
         return;
     }
