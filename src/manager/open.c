@@ -141,6 +141,10 @@ step(struct manager *m, struct session_open_args *a, enum session_open_outcome h
         if (done || session_ended_itself(m, s)) /* then it is worth the wait */
             return 0;
         return err_slug(err, ERR_CONFLICT, "session_closing", "the session is being closed");
+    case SESSION_OPEN_ELSEWHERE:
+        return err_set(err, ERR_CONFLICT,
+                       "this session runs on backend %s: close it first, or name no backend",
+                       s->backend);
     case SESSION_OPEN_QUARANTINED:
         return quarantined(m, a, err);
     default:
@@ -196,6 +200,7 @@ manager_open(struct manager *m, const struct caller *c, const struct open_reques
                                   .value = r->binding == BIND_NONE ? "" : r->value,
                                   .value_len = r->binding == BIND_NONE ? 0 : r->value_len,
                                   .backend = r->backend ? r->backend : m->o.backend,
+                                  .backend_asked = r->backend != NULL,
                                   .has_ttl = r->has_ttl,
                                   .ttl_ms = manager_clamp_ttl(m, r->ttl_ms),
                                   .default_ttl_ms = manager_clamp_ttl(m, r->default_ttl_ms),

@@ -36,6 +36,7 @@ enum session_open_outcome {
     SESSION_OPEN_FULL,         /* max_sessions runtimes; nothing changed */
     SESSION_OPEN_OWNER_FULL,   /* max_sessions_per_owner of this owner; nothing changed */
     SESSION_OPEN_BACKEND_FULL, /* max_of_backend runtimes of this backend; nothing changed */
+    SESSION_OPEN_ELSEWHERE,    /* it is there on another backend than asked for; nothing changed */
     SESSION_OPEN_QUARANTINED,  /* new, but a quarantined runtime of this owner + name is pending */
 };
 
@@ -45,6 +46,7 @@ struct session_open_args {
     const char *value; /* binding value; binding_value is cut to what the column holds: never */
     size_t value_len;
     const char *backend;
+    bool backend_asked; /* by the caller: one that is there has to be of it */
     bool has_ttl;
     int64_t ttl_ms;         /* clamped; used if has_ttl */
     int64_t default_ttl_ms; /* for a new one without */
@@ -61,8 +63,8 @@ struct session_open_args {
 
 /*
  * One transaction.  Looks for (owner, name).
- * Found: closing -> CLOSING; expired and not ignore_expiry -> EXPIRED; opening -> EXISTING, nothing
- * changed; else EXISTING: has_ttl raises ttl_ms to max(ttl_ms, asked), labels replace if given,
+ * Found: closing -> CLOSING; expired and not ignore_expiry -> EXPIRED; of another backend and
+ * backend_asked -> ELSEWHERE; opening -> EXISTING, nothing changed; else EXISTING: has_ttl raises ttl_ms to max(ttl_ms, asked), labels replace if given,
  * touched; state_lost is reported in *ret and cleared in the row.
  * Not found: a runtimes row in state quarantined with this owner and name -> QUARANTINED; count of
  * runtimes of this owner >= max_per_owner -> OWNER_FULL; count of all >= max_sessions -> FULL;
@@ -71,7 +73,7 @@ struct session_open_args {
  * (generation 1, starting).  Its workspace: the kept one of owner + name whose kept_since is within
  * the retention and whose backend is this (becomes used; files_kept true), else a new workspaces
  * row with new_workspace.
- * -> NEW.  *ret is filled for NEW, EXISTING, EXPIRED, CLOSING.
+ * -> NEW.  *ret is filled for NEW, EXISTING, EXPIRED, CLOSING, ELSEWHERE.
  */
 int session_store_open(struct db *db, const struct session_open_args *a,
                        enum session_open_outcome *ret_outcome, struct session *ret,

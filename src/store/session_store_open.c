@@ -51,6 +51,8 @@ found(struct db *db, struct opening *o, struct err *err)
         o->outcome = SESSION_OPEN_CLOSING;
     else if (!o->a->ignore_expiry && is_expired(&o->session, &o->a->now))
         o->outcome = SESSION_OPEN_EXPIRED;
+    else if (o->a->backend_asked && strcmp(o->session.backend, o->a->backend) != 0)
+        o->outcome = SESSION_OPEN_ELSEWHERE;
     else if (o->session.state != SESSION_OPENING)
         return reuse(db, o, err);
     return 0;

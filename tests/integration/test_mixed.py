@@ -39,12 +39,17 @@ def daytona(stack, client):
 
 def test_a_session_says_which(stack, client, daytona):
     assert client.open("j")["backend"] == "jupyter" and client.open("d", backend="daytona")["backend"] == "daytona"
+    client.open("stays")
     for name in "jd":
         assert client.run(name, "open('f', 'w').write('x'); print(1)")["stdout"] == "1\n"
         assert [f["path"] for f in client.get(f"/v1/sessions/{name}/files").json()["files"]] == ["f"]
         assert "ready" in stack.ctl("session", "show", "--owner", "tester", name)
-    assert {s["session_id"]: s["backend"] for s in client.get("/v1/sessions").json()["sessions"]} == {"j": "jupyter", "d": "daytona"}
+    assert {s["session_id"]: s["backend"] for s in client.get("/v1/sessions").json()["sessions"]} == {"j": "jupyter", "d": "daytona", "stays": "jupyter"}
     assert len(daytona.sandboxes("started")) == 1
+    for asked, status in (("daytona", 409), ("jupyter", 200), (None, 200)):
+        again = client.post("/v1/sessions", {"session_id": "stays", **({"backend": asked} if asked else {})})
+        assert again.status == status and (status == 200 or again.code == "conflict" and "backend jupyter" in again.json()["detail"]), again
+    client.delete("/v1/sessions/stays")
     assert stack.ctl("session", "close", "--owner", "tester", "d") is not None
     assert client.delete("/v1/sessions/j").status == 204
     wait_until(lambda: daytona.seen()["alive"] == 0 and stack.sql("SELECT count(*) FROM runtimes") == [(0,)], 20, "both ends")
