@@ -117,9 +117,9 @@ static const struct filter_row conditions[] = {
     {"ioctl TIOCSTI", EPERM, "types into a terminal"},
     {"ioctl TIOCLINUX", EPERM, "types into a console"},
     {"ioctl TIOCSETD", EPERM, "loads line disciplines, a source of escalations"},
-    {"setsockopt of SO_LINGER", EPERM,
-     "a descriptor is closed by whoever it is sent to last: the gateway would wait as long as it "
-     "says"},
+    {"setsockopt of SO_LINGER", 0,
+     "and not set: a descriptor is closed by whoever it is sent to last, and the gateway would "
+     "wait as long as it says"},
     {"fadvise64 of DONTNEED", 0,
      "advice, and not taken: others would have to read the files all share from the disk again"},
     {"mmap, memfd_create, shmget of huge pages", EPERM,
@@ -294,11 +294,11 @@ add_ioctls(scmp_filter_ctx c)
 }
 
 /* The gateway reads from the session's connections, and with what it reads come descriptors, which
- * the kernel closes for it. */
+ * the kernel closes for it. Programs that set it are many and none can tell that it is not. */
 static int
 add_linger(scmp_filter_ctx c)
 {
-    return DENY_IF(c, EPERM, setsockopt, SCMP_A1(SCMP_CMP_MASKED_EQ, LOW, SOL_SOCKET),
+    return DENY_IF(c, 0, setsockopt, SCMP_A1(SCMP_CMP_MASKED_EQ, LOW, SOL_SOCKET),
                    SCMP_A2(SCMP_CMP_MASKED_EQ, LOW, SO_LINGER));
 }
 
