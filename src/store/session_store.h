@@ -64,8 +64,9 @@ struct session_open_args {
 /*
  * One transaction.  Looks for (owner, name).
  * Found: closing -> CLOSING; expired and not ignore_expiry -> EXPIRED; of another backend and
- * backend_asked -> ELSEWHERE; opening -> EXISTING, nothing changed; else EXISTING: has_ttl raises ttl_ms to max(ttl_ms, asked), labels replace if given,
- * touched; state_lost is reported in *ret and cleared in the row.
+ * backend_asked -> ELSEWHERE; opening -> EXISTING, nothing changed; else EXISTING: has_ttl raises
+ * ttl_ms to max(ttl_ms, asked), labels replace if given, touched; state_lost is reported in *ret
+ * and cleared in the row.
  * Not found: a runtimes row in state quarantined with this owner and name -> QUARANTINED; count of
  * runtimes of this owner >= max_per_owner -> OWNER_FULL; count of all >= max_sessions -> FULL;
  * count of this backend's >= max_of_backend -> BACKEND_FULL;

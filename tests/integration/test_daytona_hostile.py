@@ -141,7 +141,7 @@ def test_nonsense_about_a_sandbox(stack, client, front, shared):
             got = [ended_in_time(client, *call) for call in (
                 ("POST", path + "/exec", None, {"code": "x", "timeout": TIMEOUT}), ("GET", path + "/files/f"),
                 ("GET", path + "/files?recursive=true"), ("PUT", path + "/files/g", b"g"), ("DELETE", path + "/files/f"))]
-        if name == "null":  # is an empty list to the programs of the other side
+        if name == "null" and got[2].status == 200:  # is an empty list to the programs of the other side
             assert got.pop(2).json()["files"] == []
         assert all(map(named, got)), (name, got)
         assert client.run(session, "print(x)")["stdout"] == "41\n", name

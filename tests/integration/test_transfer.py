@@ -8,8 +8,9 @@ import time
 
 import pytest
 
+from client import files_url as url
 from stack import wait_until
-from test_files import names, raw, url
+from test_files import raw
 
 SETTINGS = {"SANDBOX_TRANSFER": "kernel", "SANDBOX_TURN_WAIT": "1s"}
 LIMIT = 10 << 20
@@ -50,7 +51,7 @@ def test_8_mib_both_ways(client, session):
     body = os.urandom(8 << 20)
     assert client.put(url(session, "big"), body).status == 201
     assert client.get(url(session, "big")).body == body
-    assert names(client, session) == ["big"]
+    assert client.file_names(session) == ["big"]
 
 
 def test_one_call(client):
@@ -75,7 +76,7 @@ def test_the_limit(client, session):
 @pytest.mark.parametrize("encoded,name", [("a%20b", "a b"), ("100%25.txt", "100%.txt"), ("%C3%BC'\"%5C", "ü'\"\\"), ("x%2Fy", "x/y")])
 def test_names(client, session, encoded, name):
     assert client.put(url(session, encoded), b"1").status == 201
-    assert [p for p in names(client, session) if p != "x"] == [name]
+    assert [p for p in client.file_names(session) if p != "x"] == [name]
     assert client.get(url(session, encoded)).body == b"1"
 
 
@@ -123,9 +124,9 @@ def test_ranges_conditions_and_digests(client, session):
 def test_folders(client, session):
     for path in ("a/1", "a/2", "b/c/3", ".hidden"):
         client.put(url(session, path), b"x")
-    assert names(client, session, "") == [".hidden", "a", "b"]
-    assert names(client, session, "?recursive=true&glob=**/[12]") == ["a/1", "a/2"]
-    assert names(client, session, "?path=b&recursive=true&glob=c/*") == ["b/c/3"]
+    assert client.file_names(session, "") == [".hidden", "a", "b"]
+    assert client.file_names(session, "?recursive=true&glob=**/[12]") == ["a/1", "a/2"]
+    assert client.file_names(session, "?path=b&recursive=true&glob=c/*") == ["b/c/3"]
     assert client.get(url(session) + "?path=none").code == "file_not_found"
     assert client.get(url(session) + "?path=a/1").code == "not_a_folder"
     page = client.get(url(session) + "?recursive=true&limit=2").json()
@@ -134,7 +135,7 @@ def test_folders(client, session):
     assert together == sorted(together) and len(together) == 7 and rest["next_cursor"] is None
     assert client.delete(url(session, "a")).code == "folder_not_empty"
     assert client.delete(url(session, "a") + "?recursive=true").status == 204
-    assert "a/1" not in names(client, session)
+    assert "a/1" not in client.file_names(session)
 
 
 def test_many_files(client, session):
@@ -157,7 +158,7 @@ def test_shadowed_names_do_no_harm(client, session):
     body = os.urandom(100_000)
     assert client.put(url(session, "f"), body).status == 201
     assert client.get(url(session, "f")).body == body
-    assert len(names(client, session)) == 6
+    assert len(client.file_names(session)) == 6
     assert client.delete(url(session, "f")).status == 204
     left = client.run(session, "(os, sys, answer, [n for n in list(locals()) if 'husk' in n.lower()])")
     assert left["results"][0]["data"]["text/plain"] == "('mine', 'mine', 'mine', [])"
@@ -256,7 +257,7 @@ def test_files_end_with_their_kernel(stack, client, session):
     client.delete(f"/v1/sessions/{session}")
     wait_until(lambda: not os.path.exists(os.path.dirname(folder)), 20, "the folder's end")
     assert client.open(session)["files_kept"] is False
-    assert names(client, session) == []
+    assert client.file_names(session) == []
 
 
 def test_a_folder_that_was_removed_is_made_again(client, session):
