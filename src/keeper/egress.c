@@ -75,6 +75,12 @@ egress_watch(const struct keeper_options *o, struct err *err)
     return by_veth(o) ? nft_watch_open(err) : -1;
 }
 
+bool
+egress_changed(int watch_fd)
+{
+    return nft_watch_read(watch_fd);
+}
+
 void
 egress_restore(const struct keeper_options *o)
 {

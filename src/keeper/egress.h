@@ -22,10 +22,12 @@
  * left is replaced in one step, so that live sandboxes are never without one. */
 int egress_prepare(const struct keeper_options *o, struct err *err);
 
-/* A descriptor, the caller's, that is readable when what egress_restore() looks at may have
- * changed: it is nft_watch_read()'s. -1 with err where it cannot be watched, and without where the
- * policy does not rest on such a table. */
+/* A descriptor, the caller's, that is readable when egress_changed() has something to take. -1 with
+ * err where it cannot be watched, and without where the policy does not rest on such a table. */
 int egress_watch(const struct keeper_options *o, struct err *err);
+/* Takes what has come on it: true when what egress_restore() looks at may be another than before.
+ */
+bool egress_changed(int watch_fd);
 /* Looks whether the table is as egress_prepare() made it, and makes it anew if not: the host's own
  * firewall may have been loaded again. What it did, or could not, is logged. */
 void egress_restore(const struct keeper_options *o);

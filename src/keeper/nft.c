@@ -1,28 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #include "keeper/nft.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <libnftnl/chain.h>
 #include <libnftnl/common.h>
-#include <libnftnl/expr.h>
 #include <libnftnl/rule.h>
 #include <libnftnl/set.h>
 #include <libnftnl/table.h>
 #include <libnftnl/udata.h>
 #include <linux/netfilter.h>
-#include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_tables.h>
 #include <stdbool.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "keeper/deny.h"
 #include "keeper/netlink.h"
 #include "keeper/nft_watch.h"
-#include "keeper/veth.h"
+#include "keeper/nft_words.h"
 
 /*
  * Where a packet of a sandbox is looked at: in `first`, before any address translation of the
@@ -41,45 +38,12 @@ static const struct {
     [INPUT] = {"input", "filter", NF_INET_LOCAL_IN, 0},
     [FORWARD] = {"forward", "filter", NF_INET_FORWARD, 0},
     [NAT] = {"nat", "nat", NF_INET_POST_ROUTING, 100},
-    [DENIED] = {"denied", NULL, 0, 0},
-    [REFUSE] = {"refuse", NULL, 0, 0},
+    [DENIED] = {NFT_CHAIN_DENIED, NULL, 0, 0},
+    [REFUSE] = {NFT_CHAIN_REFUSE, NULL, 0, 0},
 };
 
-/* How many connections stand, by the link of each sandbox: the machine's table of them has room for
- * some hundred thousand, and none for anybody else when it is full. */
-#define COUNTS "connections"
-#define COUNTS_ID 1
 #define COUNTS_MAX 65535
-#define CONNECTIONS_MAX 4096 /* of one sandbox */
-#define TYPE_IFINDEX 20      /* what nft(8) shows it as */
-
-/* The words of a rule, each one or a few expressions of the kernel's. */
-enum word {
-    END,
-    FROM_SANDBOX,
-    TO_SANDBOX,
-    NOT_TO_SANDBOX,
-    IS_V6,
-    SPOOFED, /* the way back to its source is not the link it came from */
-    OF_SANDBOX,
-    INVALID,
-    ESTABLISHED,
-    ESTABLISHED_OR_RELATED,
-    TOO_MANY, /* connections */
-    TO_RESOLVER,
-    UDP_DNS,
-    TCP_DNS,
-    TCP,
-    TCP_MAIL,
-    TO_HOST, /* an address of the host's own, or one that is no single machine's */
-    ACCEPT,
-    DROP,
-    REFUSED, /* counted, and answered at once: it must not hang a cell until its time is out */
-    GO_DENIED,
-    RESET,
-    UNREACHABLE,
-    MASQUERADE,
-};
+#define TYPE_IFINDEX 20 /* what nft(8) shows it as */
 
 #define WORDS_MAX 6
 
@@ -115,270 +79,6 @@ static const struct rule RULES[] = {
     {REFUSE, {UNREACHABLE}, NULL},
     {NAT, {OF_SANDBOX, NOT_TO_SANDBOX, MASQUERADE}, NULL},
 };
-
-static struct nftnl_expr *
-add(struct nftnl_rule *r, const char *name)
-{
-    struct nftnl_expr *e = nftnl_expr_alloc(name);
-
-    if (!e)
-        abort();
-    nftnl_rule_add_expr(r, e);
-    return e;
-}
-
-static void
-load_meta(struct nftnl_rule *r, uint32_t key)
-{
-    struct nftnl_expr *e = add(r, "meta");
-
-    nftnl_expr_set_u32(e, NFTNL_EXPR_META_KEY, key);
-    nftnl_expr_set_u32(e, NFTNL_EXPR_META_DREG, NFT_REG_1);
-}
-
-static void
-load_payload(struct nftnl_rule *r, uint32_t base, uint32_t offset, uint32_t len)
-{
-    struct nftnl_expr *e = add(r, "payload");
-
-    nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_DREG, NFT_REG_1);
-    nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_BASE, base);
-    nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_OFFSET, offset);
-    nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_LEN, len);
-}
-
-static void
-load_fib(struct nftnl_rule *r, uint32_t result, uint32_t flags)
-{
-    struct nftnl_expr *e = add(r, "fib");
-
-    nftnl_expr_set_u32(e, NFTNL_EXPR_FIB_RESULT, result);
-    nftnl_expr_set_u32(e, NFTNL_EXPR_FIB_FLAGS, flags);
-    nftnl_expr_set_u32(e, NFTNL_EXPR_FIB_DREG, NFT_REG_1);
-}
-
-static void
-mask(struct nftnl_rule *r, const void *bits, uint32_t len)
-{
-    static const unsigned char none[16];
-    struct nftnl_expr *e = add(r, "bitwise");
-
-    nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_SREG, NFT_REG_1);
-    nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_DREG, NFT_REG_1);
-    nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_LEN, len);
-    (void)nftnl_expr_set(e, NFTNL_EXPR_BITWISE_MASK, bits, len);
-    (void)nftnl_expr_set(e, NFTNL_EXPR_BITWISE_XOR, none, len);
-}
-
-static void
-compare(struct nftnl_rule *r, uint32_t op, const void *data, uint32_t len)
-{
-    struct nftnl_expr *e = add(r, "cmp");
-
-    nftnl_expr_set_u32(e, NFTNL_EXPR_CMP_SREG, NFT_REG_1);
-    nftnl_expr_set_u32(e, NFTNL_EXPR_CMP_OP, op);
-    (void)nftnl_expr_set(e, NFTNL_EXPR_CMP_DATA, data, len);
-}
-
-/* Names are compared by their beginning, as `iifname "husk*"` does. */
-static void
-match_link(struct nftnl_rule *r, uint32_t key, uint32_t op)
-{
-    load_meta(r, key);
-    compare(r, op, VETH_PREFIX, sizeof VETH_PREFIX - 1);
-}
-
-static void
-match_state(struct nftnl_rule *r, uint32_t states)
-{
-    static const uint32_t zero;
-    struct nftnl_expr *e = add(r, "ct");
-
-    nftnl_expr_set_u32(e, NFTNL_EXPR_CT_KEY, NFT_CT_STATE);
-    nftnl_expr_set_u32(e, NFTNL_EXPR_CT_DREG, NFT_REG_1);
-    mask(r, &states, sizeof states);
-    compare(r, NFT_CMP_NEQ, &zero, sizeof zero);
-}
-
-static void
-match_v4(struct nftnl_rule *r, uint32_t op_offset, uint32_t network, int bits)
-{
-    uint8_t v4 = NFPROTO_IPV4;
-    uint32_t m = htonl(bits == 0 ? 0 : UINT32_MAX << (32 - bits));
-
-    load_meta(r, NFT_META_NFPROTO);
-    compare(r, NFT_CMP_EQ, &v4, sizeof v4);
-    load_payload(r, NFT_PAYLOAD_NETWORK_HEADER, op_offset, 4);
-    if (bits < 32)
-        mask(r, &m, sizeof m);
-    compare(r, NFT_CMP_EQ, &network, sizeof network);
-}
-
-#define V4_SOURCE 12 /* offsets in an IPv4 header */
-#define V4_DESTINATION 16
-
-static void
-match_protocol(struct nftnl_rule *r, uint8_t protocol)
-{
-    load_meta(r, NFT_META_L4PROTO);
-    compare(r, NFT_CMP_EQ, &protocol, sizeof protocol);
-}
-
-static void
-match_port(struct nftnl_rule *r, uint8_t protocol, uint16_t port)
-{
-    uint16_t n = htons(port);
-
-    match_protocol(r, protocol);
-    load_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, 2, sizeof n);
-    compare(r, NFT_CMP_EQ, &n, sizeof n);
-}
-
-static void
-match_spoofed(struct nftnl_rule *r)
-{
-    static const uint32_t missing;
-
-    load_fib(r, NFT_FIB_RESULT_OIF, NFTA_FIB_F_SADDR | NFTA_FIB_F_IIF);
-    compare(r, NFT_CMP_EQ, &missing, sizeof missing);
-}
-
-static void
-match_not_unicast(struct nftnl_rule *r)
-{
-    uint32_t unicast = 1; /* RTN_UNICAST */
-
-    load_fib(r, NFT_FIB_RESULT_ADDRTYPE, NFTA_FIB_F_DADDR);
-    compare(r, NFT_CMP_NEQ, &unicast, sizeof unicast);
-}
-
-/* Counts this connection to its link's, and goes on where there are more than there may be. */
-static void
-match_too_many(struct nftnl_rule *r)
-{
-    struct nftnl_expr *count = nftnl_expr_alloc("connlimit");
-
-    if (!count)
-        abort();
-    nftnl_expr_set_u32(count, NFTNL_EXPR_CONNLIMIT_COUNT, CONNECTIONS_MAX);
-    nftnl_expr_set_u32(count, NFTNL_EXPR_CONNLIMIT_FLAGS, NFT_CONNLIMIT_F_INV);
-    load_meta(r, NFT_META_IIF);
-    struct nftnl_expr *e = add(r, "dynset");
-    nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_OP, NFT_DYNSET_OP_ADD);
-    nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_SREG_KEY, NFT_REG_1);
-    (void)nftnl_expr_set_str(e, NFTNL_EXPR_DYNSET_SET_NAME, COUNTS);
-    nftnl_expr_set_u32(e, NFTNL_EXPR_DYNSET_SET_ID, COUNTS_ID);
-    (void)nftnl_expr_set(e, NFTNL_EXPR_DYNSET_EXPR, count, 0); /* takes it */
-}
-
-static void
-verdict(struct nftnl_rule *r, uint32_t what, const char *chain)
-{
-    struct nftnl_expr *e = add(r, "immediate");
-
-    nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT);
-    nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_VERDICT, what);
-    if (chain)
-        (void)nftnl_expr_set_str(e, NFTNL_EXPR_IMM_CHAIN, chain);
-}
-
-static void
-refuse(struct nftnl_rule *r)
-{
-    (void)add(r, "counter");
-    verdict(r, (uint32_t)NFT_GOTO, CHAIN[REFUSE].name);
-}
-
-static void
-reject(struct nftnl_rule *r, uint32_t type, uint8_t code)
-{
-    struct nftnl_expr *e = add(r, "reject");
-
-    nftnl_expr_set_u32(e, NFTNL_EXPR_REJECT_TYPE, type);
-    nftnl_expr_set_u8(e, NFTNL_EXPR_REJECT_CODE, code);
-}
-
-static void
-add_word(struct nftnl_rule *r, enum word w, const struct in_addr *resolver)
-{
-    static const uint8_t v6 = NFPROTO_IPV6;
-
-    switch (w) {
-    case FROM_SANDBOX:
-        match_link(r, NFT_META_IIFNAME, NFT_CMP_EQ);
-        break;
-    case TO_SANDBOX:
-        match_link(r, NFT_META_OIFNAME, NFT_CMP_EQ);
-        break;
-    case NOT_TO_SANDBOX:
-        match_link(r, NFT_META_OIFNAME, NFT_CMP_NEQ);
-        break;
-    case IS_V6:
-        load_meta(r, NFT_META_NFPROTO);
-        compare(r, NFT_CMP_EQ, &v6, sizeof v6);
-        break;
-    case SPOOFED:
-        match_spoofed(r);
-        break;
-    case OF_SANDBOX:
-        match_v4(r, V4_SOURCE, htonl(VETH_NETWORK), VETH_NETWORK_BITS);
-        break;
-    case INVALID:
-        match_state(r, NF_CT_STATE_INVALID_BIT);
-        break;
-    case ESTABLISHED:
-        match_state(r, NF_CT_STATE_BIT(IP_CT_ESTABLISHED));
-        break;
-    case ESTABLISHED_OR_RELATED:
-        match_state(r, NF_CT_STATE_BIT(IP_CT_ESTABLISHED) | NF_CT_STATE_BIT(IP_CT_RELATED));
-        break;
-    case TOO_MANY:
-        match_too_many(r);
-        break;
-    case TO_RESOLVER:
-        match_v4(r, V4_DESTINATION, resolver->s_addr, 32);
-        break;
-    case UDP_DNS:
-        match_port(r, IPPROTO_UDP, 53);
-        break;
-    case TCP_DNS:
-        match_port(r, IPPROTO_TCP, 53);
-        break;
-    case TCP:
-        match_protocol(r, IPPROTO_TCP);
-        break;
-    case TCP_MAIL:
-        match_port(r, IPPROTO_TCP, DENY_PORT);
-        break;
-    case TO_HOST:
-        match_not_unicast(r);
-        break;
-    case ACCEPT:
-        verdict(r, NF_ACCEPT, NULL);
-        break;
-    case DROP:
-        (void)add(r, "counter");
-        verdict(r, NF_DROP, NULL);
-        break;
-    case REFUSED:
-        refuse(r);
-        break;
-    case RESET:
-        reject(r, NFT_REJECT_TCP_RST, 0);
-        break;
-    case UNREACHABLE:
-        reject(r, NFT_REJECT_ICMPX_UNREACH, NFT_REJECT_ICMPX_ADMIN_PROHIBITED);
-        break;
-    case GO_DENIED:
-        verdict(r, (uint32_t)NFT_JUMP, CHAIN[DENIED].name);
-        break;
-    case MASQUERADE:
-        (void)add(r, "masq");
-        break;
-    case END:
-        break;
-    }
-}
 
 /* One transaction as it grows. */
 struct batch {
@@ -427,9 +127,9 @@ put_counts(struct batch *b)
     if (!s)
         abort();
     (void)nftnl_set_set_str(s, NFTNL_SET_TABLE, NFT_TABLE);
-    (void)nftnl_set_set_str(s, NFTNL_SET_NAME, COUNTS);
+    (void)nftnl_set_set_str(s, NFTNL_SET_NAME, NFT_COUNTS);
     nftnl_set_set_u32(s, NFTNL_SET_FAMILY, NFPROTO_INET);
-    nftnl_set_set_u32(s, NFTNL_SET_ID, COUNTS_ID);
+    nftnl_set_set_u32(s, NFTNL_SET_ID, NFT_COUNTS_ID);
     nftnl_set_set_u32(s, NFTNL_SET_FLAGS, NFT_SET_EVAL);
     nftnl_set_set_u32(s, NFTNL_SET_KEY_TYPE, TYPE_IFINDEX);
     nftnl_set_set_u32(s, NFTNL_SET_KEY_LEN, sizeof(uint32_t));
@@ -516,7 +216,7 @@ put_rules(struct batch *b, const struct in_addr *resolver)
             continue;
         struct nftnl_rule *r = new_rule(rule->chain, rule->comment);
         for (size_t w = 0; w < WORDS_MAX && rule->words[w] != END; w++)
-            add_word(r, rule->words[w], resolver);
+            nft_add_word(r, rule->words[w], resolver);
         put_rule(b, r);
     }
 }
@@ -535,8 +235,7 @@ put_denied(struct batch *b)
             continue;
         memcpy(&network, rows[i].prefix, sizeof network);
         struct nftnl_rule *r = new_rule(DENIED, rows[i].what);
-        match_v4(r, V4_DESTINATION, network, rows[i].bits);
-        refuse(r);
+        nft_refuse_network(r, network, rows[i].bits);
         put_rule(b, r);
     }
 }

@@ -22,7 +22,6 @@
 #include "base/sig.h"
 #include "keeper/egress.h"
 #include "keeper/monitor.h"
-#include "keeper/nft_watch.h"
 #include "keeper/sandboxes.h"
 #include "keeper/sweep.h"
 #include "keeper/volume.h"
@@ -339,7 +338,7 @@ serve(struct loop *l, struct err *err)
             accept_launch(l);
         if (p[2].revents)
             accept_request(l);
-        if (p[3].revents && nft_watch_read(l->egress_fd))
+        if (p[3].revents && egress_changed(l->egress_fd))
             l->sweep_wanted = true;
         forget_adopted(l, p + OWN_FDS);
     }

@@ -97,23 +97,30 @@ class FakeDaytona:
         return [s for s in self.seen()["sandboxes"] if (s["state"] in states if states else s["state"] != "destroyed")]
 
 
-class DaytonaStack(Stack):
-    """A stack whose backend is Daytona, played by the stand-in; there is no gateway."""
+class MixedStack(Stack):
+    """A stack with both backends: the gateway's, and Daytona, played by the stand-in."""
 
     def __init__(self, **settings):
         super().__init__(**settings)
         self.daytona = FakeDaytona(self.dir)
-        self.token = self.daytona.key
-        del self.settings["SANDBOX_GATEWAY_URL"], self.settings["SANDBOX_GATEWAY_AUTH_TOKEN"]  # that backend is not set up
-        self.settings.update(SANDBOX_BACKEND="daytona", DAYTONA_API_URL=self.daytona.url, DAYTONA_API_KEY=self.daytona.key,
-                             DAYTONA_CA_FILE=self.daytona.ca)
-        self.settings.update({k: str(v) for k, v in settings.items()})
-
-    def start_gateway(self):
-        pass
+        self.settings.update(DAYTONA_API_URL=self.daytona.url, DAYTONA_API_KEY=self.daytona.key, DAYTONA_CA_FILE=self.daytona.ca)
 
     def stop(self):
         try:
             super().stop()
         finally:
             self.daytona.stop()
+
+
+class DaytonaStack(MixedStack):
+    """A stack whose only backend is Daytona; there is no gateway."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.token = self.daytona.key
+        del self.settings["SANDBOX_GATEWAY_URL"], self.settings["SANDBOX_GATEWAY_AUTH_TOKEN"]  # that backend is not set up
+        self.settings["SANDBOX_BACKEND"] = "daytona"
+        self.settings.update({k: str(v) for k, v in settings.items()})
+
+    def start_gateway(self):
+        pass

@@ -4,26 +4,11 @@ import signal
 
 import pytest
 
-from fakedaytona import FakeDaytona
-from stack import Stack, wait_until
+from fakedaytona import MixedStack
+from stack import wait_until
 
 SETTINGS = {"SANDBOX_REAP_INTERVAL": "0.5", "SANDBOX_HTTP_TIMEOUT": 2, "SANDBOX_START_TIMEOUT": 8, "DAYTONA_MAX_SANDBOXES": 2,
             "SANDBOX_POOL_SIZE": 1}
-
-
-class MixedStack(Stack):
-    def __init__(self, **settings):
-        super().__init__(**settings)
-        self.daytona = FakeDaytona(self.dir)
-        self.settings.update(DAYTONA_API_URL=self.daytona.url, DAYTONA_API_KEY=self.daytona.key, DAYTONA_CA_FILE=self.daytona.ca)
-
-    def stop(self):
-        try:
-            super().stop()
-        finally:
-            self.daytona.stop()
-
-
 STACK = MixedStack
 
 
