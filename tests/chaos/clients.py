@@ -323,7 +323,8 @@ class Driver(threading.Thread):
         # a full disk takes events and kept results: then the answer says so
         cut = result["truncated"] or result.get("gap", False)
         if not (whole if ok and not cut else news.startswith(result["stdout"]) or old.startswith(result["stdout"])):
-            self.findings.add("outputs", f"{slot.name}: {uid} ({result['reason']}) was answered {result['stdout']!r}")
+            said = {k: result.get(k) for k in ("execution_id", "stdout", "truncated", "gap", "incomplete", "execution_count", "bytes")}
+            self.findings.add("outputs", f"{slot.name}: {uid} ({result['reason']}) was answered {said}")
         if whole and slot.knows and result["stdout"] == news and not result["session"]["state_lost"]:
             self.findings.add("state lost", f"{slot.name}: {uid} met a fresh kernel and was not told")
         self.seen(slot, result["session"])
