@@ -1,7 +1,7 @@
 #!/bin/bash
 # Boots systemd in namespaces of its own, on an overlay of this machine's files, and runs a script in it as a service.
 # Nothing it installs, writes or starts reaches the machine. usage: boot.sh SCRIPT FILE…
-# The script finds the files in /check; what it prints is printed; its exit status is the answer.
+# The script finds the files in /run/check; what it prints is printed; its exit status is the answer.
 set -euo pipefail
 if [ "${1:-}" != --inside ]; then
     export CHECK
@@ -48,8 +48,8 @@ mount -t sysfs -o ro sysfs sys
 mount -t tmpfs tmpfs run
 mount -t tmpfs tmpfs tmp
 chmod 1777 tmp
-mkdir check
-mount --bind "$CHECK" check
+mkdir run/check
+mount --bind "$CHECK" run/check
 mount -t tmpfs tmpfs sys/fs/cgroup
 for controller in cpu cpuacct cpuset memory devices freezer blkio pids; do
     mkdir "sys/fs/cgroup/$controller"
@@ -73,7 +73,7 @@ DefaultDependencies=no
 [Service]
 Type=oneshot
 Environment=PATH=$PATH:/usr/sbin:/sbin DEBIAN_FRONTEND=noninteractive
-ExecStart=/bin/bash -c 'bash /check/$SCRIPT >/check/output 2>&1; echo \$? >/check/status; systemctl exit --force --force'
+ExecStart=/bin/bash -c 'bash /run/check/$SCRIPT >/run/check/output 2>&1; echo \$? >/run/check/status; systemctl exit --force --force'
 EOF
 for unit in basic.target sysinit.target local-fs.target sockets.target timers.target multi-user.target graphical.target; do
     printf '[Unit]\nDefaultDependencies=no\n' >$units/$unit

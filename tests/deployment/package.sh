@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs under boot.sh's systemd: the package is installed, started, used, upgraded, removed and purged.
 set -euo pipefail
-old=$(ls /check/husk_0.1.0_*.deb) new=$(ls /check/husk_0.1.1_*.deb)
+old=$(ls /run/check/husk_0.1.0_*.deb) new=$(ls /run/check/husk_0.1.1_*.deb)
 say() { echo "--- $*"; }
 fail() {
     echo "FAILED: $*"
