@@ -172,7 +172,8 @@ render(const struct extraction *e, const struct exec_outcome *o, struct buf *out
     const char *error, *detail;
     int rc = 0;
 
-    if (json_parse(buf_str(&e->made), e->made.len, RESULT_DEPTH, JSON_LAX_NUMBERS, &doc, &bad) < 0)
+    if (json_parse(buf_str(&e->made), e->made.len, RESULT_DEPTH,
+                   JSON_LAX_NUMBERS | JSON_LAX_SURROGATES, &doc, &bad) < 0)
         return refused(o, "", "", err);
     error = json_cstring(json_member(json_root(doc), "error"));
     detail = json_cstring(json_member(json_root(doc), "detail"));

@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 /*
- * Reading JSON strictly: RFC 8259, valid UTF-8, no duplicate member names, no bare NaN or Infinity,
- * no trailing bytes, nesting up to max_depth.  Values are borrowed from the document that holds
- * them.
+ * Reading JSON strictly: RFC 8259, valid UTF-8 (also once its escapes are read: no half of a
+ * surrogate pair, RFC 7493 2.1), no duplicate member names, no bare NaN or Infinity, no trailing
+ * bytes, nesting up to max_depth.  Values are borrowed from the document that holds them.
  */
 struct json_doc;              /* owns everything below it */
 typedef const void *json_val; /* one value, borrowed; NULL is "absent"; JSON null is JSON_NULL */
@@ -27,8 +27,10 @@ enum json_type {
     JSON_OBJECT
 };
 
-#define JSON_LAX_NUMBERS 1u /* NaN, Infinity and -Infinity are read (and written as null) */
-#define JSON_LAX_KEYS 2u    /* of duplicate names the last wins (other programs' messages) */
+#define JSON_LAX_NUMBERS 1u    /* NaN, Infinity and -Infinity are read (and written as null) */
+#define JSON_LAX_KEYS 2u       /* of duplicate names the last wins */
+#define JSON_LAX_SURROGATES 4u /* an escaped half of a surrogate pair is read as U+FFFD */
+#define JSON_LAX (JSON_LAX_NUMBERS | JSON_LAX_KEYS | JSON_LAX_SURROGATES) /* others' messages */
 
 /* ERR_INVALID (slug "invalid_json", with the offset) or ERR_LIMIT for depth. Copies. */
 int json_parse(const char *p, size_t n, int max_depth, unsigned flags, struct json_doc **ret,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "json/scan.h"
 
+#include "base/digest.h"
 #include "base/num.h"
 #include "json/json.h"
 
@@ -10,7 +11,8 @@
 /*
  * A pass over the tokens before json-c sees the text.  It leaves the grammar to the tokener and
  * refuses what json-c 0.16 takes even when strict: 'single quotes', Infinity and NaN, raw control
- * characters, numbers such as "1." and a NUL in a member's name (which would be cut there).
+ * characters, numbers such as "1.", a NUL in a member's name (which would be cut there) and half a
+ * surrogate pair (which would become U+FFFD: two names, ids or paths would be one).
  */
 struct cursor {
     const char *p;
@@ -38,6 +40,41 @@ is_letter(char ch)
     return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z');
 }
 
+/* The UTF-16 unit of a \uXXXX at this place, else 0. */
+static unsigned
+escaped_unit(const struct cursor *c, size_t at)
+{
+    unsigned unit = 0;
+
+    if (c->n - at < 6 || c->p[at] != '\\' || c->p[at + 1] != 'u')
+        return 0;
+    for (size_t i = at + 2; i < at + 6; i++) {
+        int digit = hex_value(c->p[i]);
+
+        if (digit < 0)
+            return 0;
+        unit = unit * 16 + (unsigned)digit;
+    }
+    return unit;
+}
+
+/* At the backslash of an escape; leaves the cursor on a character that cannot end the string. */
+static int
+scan_escape(struct cursor *c)
+{
+    unsigned unit = escaped_unit(c, c->at), next;
+
+    if (unit >= 0xd800 && unit <= 0xdfff && !(c->flags & JSON_LAX_SURROGATES)) {
+        next = escaped_unit(c, c->at + 6);
+        if (unit >= 0xdc00 || next < 0xdc00 || next > 0xdfff)
+            return err_slug(c->err, ERR_INVALID, "invalid_json",
+                            "half of a surrogate pair, \\u%04x, at byte %zu", unit, c->at);
+        c->at += 6;
+    }
+    c->at++;
+    return 0;
+}
+
 /* At an opening quote; leaves the cursor behind the closing one. */
 static int
 scan_string(struct cursor *c)
@@ -52,7 +89,8 @@ scan_string(struct cursor *c)
             continue;
         if (c->n - c->at >= 6 && memcmp(c->p + c->at, "\\u0000", 6) == 0)
             has_nul = true;
-        c->at++;
+        if (scan_escape(c) < 0)
+            return -1;
     }
     if (c->at >= c->n)
         return refuse(c, start, "a string that does not end, begun");

@@ -39,6 +39,15 @@ def test_a_call_of_its_own(client):
     assert client.get("/v1/sessions/" + r["session"]["session_id"]).code == "session_not_found"
 
 
+@pytest.mark.parametrize("members", [
+    {"inputs": [inline("\ud800", b"x")]}, {"outputs": ["a\udfff"]}, {"conversation_id": "talk \ud800"}, {"\ud800": 1}])
+def test_half_a_surrogate_pair_is_no_text(client, members):
+    """It has no UTF-8: U+FFFD in its place would make two names one."""
+    answer = once(client, "1", **members)
+    assert answer.status == 400 and answer.code == "invalid_json", answer
+    assert "half of a surrogate pair, \\ud" in answer.json()["detail"], answer
+
+
 @pytest.mark.parametrize("members", [{"persist": True}, {"ttl": 300}])
 def test_a_session_that_is_left_open(client, members):
     name = "left-" + next(iter(members))

@@ -53,6 +53,7 @@ test_exec_refusals(void **state)
         {"{'code':'1'}", 0, "invalid_json", NULL},
         {"{\"code\":\"\\uZZZZ\"}", 0, "invalid_json", NULL},
         {"{\"code\":\"\xff\"}", 0, "invalid_json", NULL},
+        {"{\"code\":\"\\ud800\"}", 0, "invalid_json", "\\ud800"},
         {"{\"code\":\"1\",}", 0, "invalid_json", NULL},
         {"{\"code\":\"1\",\"timeout\":NaN}", 0, "invalid_json", NULL},
         {"{\"code\":\"1\",\"timeout\":Infinity}", 0, "invalid_json", NULL},

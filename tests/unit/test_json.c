@@ -24,6 +24,7 @@ accepted(void **state)
                           "-0",
                           "true",
                           "\"\\ud83d\\ude00\"",
+                          "\"\\\\ud800 \\uD83D\\uDE00\\uffff\"",
                           "{\"a\":{\"a\":1},\"b\":{\"a\":2}}",
                           "[[[[[[[[1]]]]]]]]",
                           "\"it's {:} NaN\"",
@@ -73,6 +74,12 @@ refused(void **state)
                          "{\"a\\u0000b\":1}",
                          "]",
                          "{\"a\"}",
+                         "\"\\ud800\"",
+                         "\"\\udc00\\ud800\"",
+                         "\"\\uD800\\uD800\\uDC00\"",
+                         "\"\\ud800\\u0041\"",
+                         "\"\\ud800\\\\udc00\"",
+                         "{\"\\udfff\":1}",
                          "\v1"};
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -120,6 +127,9 @@ lax(void **state)
     assert_int_equal(json_type(a), JSON_DOUBLE);
     assert_false(json_double(a, &d));
     assert_true(d == 5);
+    json_free(doc);
+    assert_int_equal(json_parse("\"\\ud800\"", 8, 4, JSON_LAX, &doc, NULL), 0);
+    assert_string_equal(json_cstring(json_root(doc)), "\xef\xbf\xbd");
     json_free(doc);
     assert_int_equal(parses("[infinity]", JSON_LAX_NUMBERS, NULL), -1);
     assert_int_equal(parses("[Inf]", JSON_LAX_NUMBERS, NULL), -1);

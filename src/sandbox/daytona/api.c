@@ -56,8 +56,7 @@ api_judge(const struct rest_reply *r, const char *who, const char *what, struct 
 int
 api_parse(const struct rest_reply *r, const char *what, struct json_doc **ret, struct err *err)
 {
-    if (r->is_json && json_parse(r->body, r->body_len, DEPTH_MAX, JSON_LAX_KEYS | JSON_LAX_NUMBERS,
-                                 ret, NULL) == 0)
+    if (r->is_json && json_parse(r->body, r->body_len, DEPTH_MAX, JSON_LAX, ret, NULL) == 0)
         return 0;
     return err_slug(err, ERR_UNAVAILABLE, "gateway_error",
                     "asked to %s, the address answered %d without JSON: it is no Daytona API", what,

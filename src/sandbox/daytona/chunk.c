@@ -78,8 +78,8 @@ whole(struct chunk_reader *r)
         /* Only output is ever so long; on which of the two it came is not looked for. */
         output_lost_text(r->out, false, r->over + r->message.len);
         type = CHUNK_OUTPUT;
-    } else if (json_parse(buf_str(&r->message), r->message.len, DEPTH_MAX,
-                          JSON_LAX_NUMBERS | JSON_LAX_KEYS, &doc, NULL) == 0) {
+    } else if (json_parse(buf_str(&r->message), r->message.len, DEPTH_MAX, JSON_LAX, &doc, NULL) ==
+               0) {
         type = take(r, json_root(doc));
         json_free(doc);
     }

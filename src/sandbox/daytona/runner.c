@@ -108,8 +108,8 @@ take_message(struct runner_reader *r, struct output *out, char kind, const char 
         return;
     if (r->over > 0) {
         output_lost_rich(out, r->over + r->message.len);
-    } else if (json_parse(buf_str(&r->message), r->message.len, DEPTH_MAX,
-                          JSON_LAX_NUMBERS | JSON_LAX_KEYS, &doc, NULL) == 0) {
+    } else if (json_parse(buf_str(&r->message), r->message.len, DEPTH_MAX, JSON_LAX, &doc, NULL) ==
+               0) {
         take_whole(r, out, kind, json_root(doc));
         json_free(doc);
     }

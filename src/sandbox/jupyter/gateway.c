@@ -155,8 +155,7 @@ parse(const struct rest_reply *r, const char *what, struct json_doc **ret, struc
 {
     struct err why = ERR_INIT;
 
-    if (json_parse(r->body, r->body_len, ANSWER_DEPTH, JSON_LAX_KEYS | JSON_LAX_NUMBERS, ret,
-                   &why) < 0)
+    if (json_parse(r->body, r->body_len, ANSWER_DEPTH, JSON_LAX, ret, &why) < 0)
         return err_slug(err, ERR_UNAVAILABLE, "gateway_error",
                         "asked to %s, the gateway answered with bad JSON: %s", what, why.msg);
     return 0;

@@ -74,13 +74,12 @@ static int
 parse(const struct buf *b, struct json_doc **ret, struct err *err)
 {
     _cleanup_buf_ struct buf clean = BUF_INIT(3 * b->max);
-    unsigned flags = JSON_LAX_NUMBERS | JSON_LAX_KEYS;
 
     if (utf8_valid(buf_str(b), b->len))
-        return json_parse(buf_str(b), b->len, KMSG_DEPTH_MAX, flags, ret, err);
+        return json_parse(buf_str(b), b->len, KMSG_DEPTH_MAX, JSON_LAX, ret, err);
     if (utf8_scrub(&clean, b->data, b->len) < 0)
         return err_set(err, ERR_NOMEM, "no memory for a message of the kernel");
-    return json_parse(clean.data, clean.len, KMSG_DEPTH_MAX, flags, ret, err);
+    return json_parse(clean.data, clean.len, KMSG_DEPTH_MAX, JSON_LAX, ret, err);
 }
 
 static int
