@@ -171,6 +171,32 @@ test_directory_goes_ahead_of_the_code(void **state)
     runtime_expect(&t, "1", 5000, REASON_COMPLETED, "a");
 }
 
+/* A gateway lets the first requests of a channel through before it hears what the kernel publishes:
+ * the code is not sent before that. */
+static void
+test_no_code_before_its_output_would_come(void **state)
+{
+    const char *script = "{\"deaf\": 3, \"exec\": [[[\"busy\"], [\"reply\"], [\"idle\"]],"
+                         " [[\"busy\"], [\"stream\", \"heard\"], [\"reply\"], [\"idle\"]]]}";
+
+    (void)state;
+    begin_unbound(script);
+    runtime_expect(&t, "1", 10000, REASON_COMPLETED, "heard");
+    assert_false(t.r.incomplete);
+    assert_in_range(t.took_ms, 200, 2500);
+}
+
+/* One that never publishes its status is used all the same. */
+static void
+test_a_kernel_that_publishes_nothing(void **state)
+{
+    (void)state;
+    begin_open("{\"deaf\": 1000000, \"exec\": [[[\"reply\"]]]}");
+    runtime_expect(&t, "1", 20000, REASON_COMPLETED, "");
+    assert_true(t.r.incomplete);
+    assert_in_range(t.took_ms, 0, 9000);
+}
+
 static void
 test_no_directory_no_code(void **state)
 {
@@ -485,6 +511,8 @@ main(int argc, char **argv)
         T(test_dropped_channel_is_found_again),
         T(test_new_process_is_noticed),
         T(test_directory_goes_ahead_of_the_code),
+        T(test_no_code_before_its_output_would_come),
+        T(test_a_kernel_that_publishes_nothing),
         T(test_no_directory_no_code),
         T(test_directory_of_another_process),
         T(test_a_channel_opened_ahead),

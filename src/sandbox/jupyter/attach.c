@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "sandbox/jupyter/silent.h"
 
 /*
@@ -11,11 +12,17 @@
  * under the same id without telling those who come later, and code must not run in a kernel that
  * has lost its state without anybody noticing.  One that is still to be told its directory is told
  * that instead: its answer says who it is as well.
+ *
+ * A gateway opens a channel to a kernel it takes for busy before it is subscribed to what the kernel
+ * publishes (jupyter_server's "not nudging busy kernel"): an answer can come while the output of
+ * what is sent next would be lost.  So something published must have come too.
  */
 
 #define ASK_AGAIN_MS 3000    /* a request sent while the kernel starts may be lost */
 #define LOOK_AFTER_MS 2000   /* silence before the gateway is asked, and between such questions */
 #define REFUSED_PAUSE_MS 300 /* between questions when the channel is refused */
+#define PUBLISHED_MS 100     /* from an answer until what is published with it must be there */
+#define PUBLISHED_ASKS 20    /* then the kernel is taken for one that publishes no status */
 #define UNREACHED_MAX 3
 
 /* A JSON-bound message larger than what may be kept is of no use whole. */
@@ -27,8 +34,10 @@ struct attach {
     struct channel *ch;
     const char *code; /* tells it its directory, in place of the question; NULL: it has one */
     int64_t asked_ms;
+    int64_t answered_ms; /* since when what is published is waited for */
     int64_t looked_ms;
     int unreached;
+    int asked_again; /* as nothing published had come */
     bool reached; /* the gateway has answered a question */
     bool again;   /* the channel was refused once although the kernel lives */
 };
@@ -85,31 +94,60 @@ look_after(struct attach *a)
         a->unreached++;
 }
 
+/* The kernel has answered: 1 when its output would come too, 0 not yet, or not until it is asked
+ * once more. */
+static int
+answered(struct attach *a, struct err *err)
+{
+    const char *expected = a->rt->kernel_session;
+    int64_t now = clock_mono_ms();
+
+    if (expected != NULL && expected[0] != '\0' && strcmp(expected, a->ch->kernel_session) != 0)
+        return gone(a, "its process is another one than before", err);
+    if (a->ch->refused[0] != '\0')
+        return err_set(err, ERR_INTERNAL, "kernel %s: its directory was not set: %s", a->rt->handle,
+                       a->ch->refused);
+    if (a->ch->subscribed)
+        return 1;
+    if (a->answered_ms == 0)
+        a->answered_ms = now;
+    if (now - a->answered_ms < PUBLISHED_MS)
+        return 0;
+    if (a->asked_again == PUBLISHED_ASKS) {
+        log_warning("kernel %s publishes no status", a->rt->handle);
+        return 1;
+    }
+    a->asked_again++;
+    a->answered_ms = a->asked_ms = 0;
+    return 0;
+}
+
+static int
+ask(struct attach *a, struct err *err)
+{
+    a->asked_ms = clock_mono_ms();
+    return a->code != NULL && a->asked_again == 0 ? channel_tell(a->ch, a->code, err)
+                                                  : channel_ask(a->ch, err);
+}
+
 /* One turn: 1 attached, 0 not yet. */
 static int
 step(struct attach *a, struct err *err)
 {
-    const char *expected = a->rt->kernel_session;
-    int64_t now = clock_mono_ms();
+    int rc;
 
     if (heed_gateway(a, err) < 0)
         return -1;
     if (a->ch->restarted)
         return gone(a, "its process was restarted", err);
     if (a->ch->info_replied) {
-        if (expected != NULL && expected[0] != '\0' && strcmp(expected, a->ch->kernel_session) != 0)
-            return gone(a, "its process is another one than before", err);
-        if (a->ch->refused[0] != '\0')
-            return err_set(err, ERR_INTERNAL, "kernel %s: its directory was not set: %s",
-                           a->rt->handle, a->ch->refused);
-        return 1;
+        rc = answered(a, err);
+        if (rc != 0)
+            return rc;
     }
     if (ws_state(a->ch->ws) == WS_OPEN && !ws_sending(a->ch->ws) &&
-        (a->asked_ms == 0 || now - a->asked_ms >= ASK_AGAIN_MS)) {
-        a->asked_ms = now;
-        if ((a->code ? channel_tell(a->ch, a->code, err) : channel_ask(a->ch, err)) < 0)
-            return -1;
-    }
+        (a->asked_ms == 0 || clock_mono_ms() - a->asked_ms >= ASK_AGAIN_MS) && ask(a, err) < 0)
+        return -1;
     look_after(a);
     return 0;
 }

@@ -35,12 +35,15 @@ on_oversize(void *ctx, const struct kmsg_head *h, enum kmsg_stream s, uint64_t n
         c->sink->oversize(c->sink->ctx, h, s, n);
 }
 
-/* The gateway tells of a kernel's death without a parent; the new process says "starting". */
+/* The gateway tells of a kernel's death without a parent; the new process says "starting". What
+ * has a parent was published by the kernel itself. */
 static void
 note_status(struct channel *c, const struct kmsg *m)
 {
     enum kmsg_state s = kmsg_execution_state(m);
 
+    if (m->head.parent_id[0] != '\0')
+        c->subscribed = true;
     if (m->head.parent_id[0] == '\0' && (s == KMSG_STATE_RESTARTING || s == KMSG_STATE_DEAD))
         c->restarted = true;
     if (s == KMSG_STATE_STARTING && c->info_replied &&
@@ -156,6 +159,7 @@ channel_again(struct channel *c, struct gateway *g, struct err *err)
 {
     ws_close(c->ws);
     c->ws = NULL;
+    c->subscribed = false;
     kmsg_reader_reset(c->reader);
     return connect_ws(c, g, err);
 }

@@ -26,6 +26,7 @@ struct channel {
     char info_id[ID_UUID_SIZE];           /* the last channel_ask() or _tell(), and that before */
     char info_id_before[ID_UUID_SIZE];
     bool info_replied;
+    bool subscribed;               /* something the kernel published came: all of it comes */
     bool told;                     /* it was channel_tell() */
     char refused[200];             /* what the kernel said when that failed, "" when it did not */
     char request_id[ID_UUID_SIZE]; /* what runs, "" for nothing */
