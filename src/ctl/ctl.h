@@ -18,6 +18,7 @@ struct ctl_option {
     const char *name;
     const char *arg; /* what the value is called; NULL: the option takes none */
     const char *help;
+    bool needed; /* without it the command is not understood */
 };
 
 struct ctl {
@@ -49,6 +50,11 @@ const char *ctl_value(const struct ctl *c, const char *name);
 
 /* A manager over the settings. */
 int ctl_manager(struct ctl *c, struct manager **ret, struct err *err);
+/* For whoever opens what the settings name: says on standard error that they are the defaults,
+ * where nobody chose that (no settings file and none in the environment). */
+void ctl_say_source(const struct ctl *c);
+/* Puts the settings file in front of the error of a database that is not there. Returns -1. */
+int ctl_open_failed(const struct ctl *c, struct err *err);
 /* The operator: sees everything. */
 struct caller ctl_caller(const struct ctl *c);
 

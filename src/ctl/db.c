@@ -13,7 +13,9 @@ close_db(struct db **db)
 static int
 open_db(struct ctl *c, unsigned flags, struct db **ret, struct err *err)
 {
-    return db_open(settings_path(&c->settings, "db", c->paths.db), flags, ret, err);
+    ctl_say_source(c);
+    settings_path(&c->settings, "db", c->paths.db);
+    return db_open(c->paths.db, flags, ret, err) < 0 ? ctl_open_failed(c, err) : 0;
 }
 
 static int

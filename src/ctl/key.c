@@ -58,10 +58,6 @@ run_create(struct ctl *c, struct err *err)
                *expires = ctl_value(c, "expires"), *note = ctl_value(c, "note");
     unsigned set = KEY_EXECUTE;
     int64_t lives_ms = 0;
-    if (!owner)
-        return err_set(err, ERR_INVALID, "--owner OWNER is missing");
-    if (strlen(owner) > OWNER_MAX)
-        return err_set(err, ERR_LIMIT, "--owner may be %d bytes long", OWNER_MAX);
     if (scope && parse_scopes(scope, &set, err) < 0)
         return -1;
     if (expires && (num_duration_ms(expires, strlen(expires), &lives_ms) != 1 || lives_ms <= 0))
@@ -137,7 +133,7 @@ run_revoke(struct ctl *c, struct err *err)
 }
 
 static const struct ctl_option create_options[] = {
-    {"owner", "OWNER", "whose key (needed)"},
+    {"owner", "OWNER", "whose key it is", true},
     {"scope", "LIST", "read, execute (the default), admin, or several with commas"},
     {"expires", "DURATION", "how long it is good, such as 30days; without: for ever"},
     {"note", "TEXT", "what it is for"},

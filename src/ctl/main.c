@@ -41,7 +41,9 @@ print_help(void)
          "  --config FILE          settings (default: the file named by HUSK_CONFIG, else\n"
          "                         " PROGRAM_CONFIG ")\n"
          "  --help                 this text; behind a command, that command's\n"
-         "  --version              the version");
+         "  --version              the version\n\n"
+         "It exits with 0, with 1 when the command failed and with 2 when command or settings are\n"
+         "not understood; exec with what the code ends with.");
 }
 
 static void
@@ -53,7 +55,7 @@ print_command_help(const struct ctl_command *c)
     for (const struct ctl_option *o = c->options; o && o->name; o++) {
         char left[64];
         snprintf(left, sizeof(left), "--%s%s%s", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
-        printf("  %-22s %s\n", left, o->help);
+        printf("  %-22s %s%s\n", left, o->help, o->needed ? " (needed)" : "");
     }
 }
 
@@ -185,7 +187,11 @@ parse_arguments(struct ctl *c, const struct ctl_command *command, char **argv, s
         }
     }
     if (command->operand && !c->operand)
-        return err_set(err, ERR_INVALID, "%s is missing", command->operand);
+        return err_set(err, ERR_INVALID, "%s needs %s", command->name, command->operand);
+    for (const struct ctl_option *o = c->options; o && o->name; o++)
+        if (o->needed && !ctl_value(c, o->name))
+            return err_set(err, ERR_INVALID, "%s needs --%s %s, %s", command->name, o->name, o->arg,
+                           o->help);
     return 0;
 }
 
@@ -202,8 +208,31 @@ int
 ctl_manager(struct ctl *c, struct manager **ret, struct err *err)
 {
     struct manager_options o;
+    ctl_say_source(c);
     manager_options_of(&c->settings, &c->paths, &o);
-    return manager_new(&o, ret, err);
+    return manager_new(&o, ret, err) < 0 ? ctl_open_failed(c, err) : 0;
+}
+
+void
+ctl_say_source(const struct ctl *c)
+{
+    if (c->config)
+        return;
+    for (char **e = environ; *e; e++)
+        if (strncmp(*e, "SANDBOX_", strlen("SANDBOX_")) == 0)
+            return;
+    fprintf(stderr,
+            "huskctl: there is no " PROGRAM_CONFIG ", and neither --config nor HUSK_CONFIG names "
+            "another: these are the defaults, SANDBOX_STATE_DIR=%s\n",
+            c->settings.state_dir);
+}
+
+int
+ctl_open_failed(const struct ctl *c, struct err *err)
+{
+    if (err->code != ERR_NOT_FOUND)
+        return -1;
+    return err_wrap(err, "settings of %s", c->config ? c->config : "no file");
 }
 
 const char *
@@ -215,12 +244,19 @@ ctl_time(int64_t wall_ms, char out[CLOCK_RFC3339_SIZE])
     return out;
 }
 
+/* What command line or settings are to blame for exits as wrong use does. */
+static int
+failed(const struct err *err)
+{
+    return fail(err, err->code == ERR_INVALID ? EXIT_USAGE : EXIT_FAILURE);
+}
+
 static int
 run(const struct ctl_command *command, struct ctl *c)
 {
     struct err err = ERR_INIT;
     if (settings_load(c->config, &c->settings, &err) < 0)
-        return fail(&err, EXIT_FAILURE);
+        return failed(&err);
     log_init("huskctl", LOG_LEVEL_WARNING, c->settings.log_json);
     buf_init(&c->out, CTL_OUT_MAX);
     int rc = command->run(c, &err);
@@ -230,7 +266,7 @@ run(const struct ctl_command *command, struct ctl *c)
         rc = err_sys(&err, ERR_INTERNAL, errno, "cannot write the output");
     buf_done(&c->out);
     settings_done(&c->settings);
-    return rc < 0 ? fail(&err, EXIT_FAILURE) : rc;
+    return rc < 0 ? failed(&err) : rc;
 }
 
 int
@@ -260,7 +296,9 @@ main(int argc, char **argv)
         if (strcmp(*a, "--help") == 0 || strcmp(*a, "-h") == 0)
             return print_command_help(command), EXIT_SUCCESS;
     c.options = command->options;
-    if (parse_arguments(&c, command, argv, &err) < 0)
-        return fail(&err, EXIT_USAGE);
+    if (parse_arguments(&c, command, argv, &err) < 0) {
+        (void)fail(&err, EXIT_USAGE);
+        return fprintf(stderr, "see huskctl %s --help\n", command->name), EXIT_USAGE;
+    }
     return run(command, &c);
 }

@@ -11,6 +11,7 @@
 static int
 check_keeper(const struct ctl *c, struct err *err)
 {
+    ctl_say_source(c);
     if (strcmp(c->settings.isolation, "none") != 0)
         return 0;
     return err_set(err, ERR_INVALID, "SANDBOX_ISOLATION=none: there is no keeper and no sandbox");

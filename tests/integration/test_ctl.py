@@ -49,10 +49,41 @@ def test_database(stack, tmp_path):
     stack.ctl("db", "migrate")
 
 
-@pytest.mark.parametrize("args", [["nonsense"], ["session", "show"], ["key", "create", "--scope", "everything", "--owner", "x"], ["--nope"]])
-def test_wrong_use_is_refused_with_a_reason(stack, args):
+@pytest.mark.parametrize("args, says", [
+    (["nonsense"], "unknown command"), (["--nope"], "unknown option --nope"), (["session", "show"], "session show needs ID"),
+    (["key", "create"], "key create needs --owner OWNER, whose key it is"), (["key", "create", "--owner"], "needs a value"),
+    (["key", "create", "--owner", "x", "--scope", "everything"], "not \"everything\""),
+    (["key", "create", "--owner", "x" * 65], "1 to 64 bytes"), (["key", "create", "--owner", "x", "--expires", "soon"], "30days"),
+    (["config", "--json", "--nginx"], "--nginx"), (["sandbox", "list", "x"], "unexpected")])
+def test_wrong_use_is_refused_with_a_reason(stack, args, says):
     done = stack.ctl(*args, check=False)
-    assert done.returncode != 0 and done.stderr.strip()
+    assert done.returncode == 2 and says in done.stderr and not done.stdout, done
+
+
+def test_a_command_says_what_it_lacks_and_where_to_read(stack):
+    done = stack.ctl("key", "create", check=False)
+    assert done.stderr.endswith("see huskctl key create --help\n"), done
+    assert "--owner OWNER" in stack.ctl("key", "create", "--help")
+
+
+def test_settings_that_are_not_the_service_s_are_named(stack, tmp_path):
+    """An operator who forgot --config must not take an empty state for the service's."""
+    def ctl(*args, **environment):
+        return subprocess.run([stack.path("bin", "huskctl"), *args], capture_output=True, text=True, timeout=20,
+                              env={"PATH": os.environ["PATH"], **environment})
+
+    done = ctl("db", "check")
+    named = "there is no /etc/husk/husk.conf, and neither --config nor HUSK_CONFIG names another: these are the defaults, SANDBOX_STATE_DIR=/var/lib/husk"
+    assert (named in done.stderr) is not os.path.exists("/etc/husk/husk.conf"), done
+    assert "neither" not in ctl("config", "--sample").stderr
+    empty = tmp_path / "empty.conf"
+    empty.write_text(f"SANDBOX_STATE_DIR={tmp_path}\n")
+    for done in (ctl("session", "list", HUSK_CONFIG=str(empty)), ctl("--config", str(empty), "db", "check")):
+        assert done.returncode == 1 and f"settings of {empty}: there is no database {tmp_path}/husk.db" in done.stderr, done
+    done = ctl("session", "list", SANDBOX_STATE_DIR=str(tmp_path / "none"))
+    assert done.returncode == 1 and "neither" not in done.stderr and f"{tmp_path}/none/husk.db" in done.stderr, done
+    done = ctl("status", HUSK_CONFIG=str(tmp_path / "none.conf"))
+    assert done.returncode != 0 and f"cannot open {tmp_path}/none.conf" in done.stderr, done
 
 
 def test_words_that_begin_commands_list_them(stack):
