@@ -54,7 +54,14 @@ class Kernel:
         self.client.kernel_info(reply=True, timeout=30)
 
     def run(self, code, timeout=20):
-        """What the code printed; an exception's name and text when it ended in one."""
+        """What the code printed; an exception's name and text when it ended in one.
+
+        After an interrupt the kernel refuses for a moment what it is asked ("aborted"): asked once more, as the service does.
+        """
+        out, status = self._ask(code, timeout)
+        return self._ask(code, timeout)[0] if status == "aborted" else out
+
+    def _ask(self, code, timeout):
         message = self.client.execute(code)
         out = ""
         while True:
@@ -66,7 +73,11 @@ class Kernel:
             elif m["msg_type"] == "error":
                 out += m["content"]["ename"] + ": " + m["content"]["evalue"]
             elif m["msg_type"] == "status" and m["content"]["execution_state"] == "idle":
-                return out.strip()
+                break
+        while True:
+            m = self.client.get_shell_msg(timeout=timeout)
+            if m["parent_header"].get("msg_id") == message:
+                return out.strip(), m["content"]["status"]
 
     def entry(self):
         return self.keeper.sandboxes()[self.id]
