@@ -5,11 +5,13 @@
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <linux/netlink.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
@@ -99,16 +101,20 @@ static const struct filter_row conditions[] = {
     {"clone with a new namespace", EPERM,
      "a new user namespace gives capabilities over much kernel code"},
     {"personality other than a query", EPERM, "switches address randomisation off"},
-    {"setrlimit, prlimit64 of RLIMIT_CORE", EPERM,
-     "it stands at 1, the one value at which a crash does not start the host's handler as root"},
+    {"setrlimit, prlimit64 of RLIMIT_CORE", 0,
+     "and not set: it stands at 1, the one value at which a crash does not start the host's "
+     "handler as root; gpg and others do not go on where they cannot switch core files off"},
+    {"prctl of PR_SCHED_CORE", EPERM,
+     "a session could keep half of a processor's threads from all others"},
     {"socket of other families than UNIX, INET, INET6, NETLINK", EAFNOSUPPORT,
      "rarely used protocols are where kernels break; AF_VSOCK reaches the hypervisor from any "
      "namespace"},
     {"socket NETLINK of other protocols than ROUTE", EPERM,
      "nftables, audit and the like; ROUTE is what getifaddrs and libzmq ask"},
     {"socket INET, INET6 other than STREAM, DGRAM", EPERM, "raw packets, DCCP, SCTP"},
-    {"socket INET, INET6 with SCTP or MPTCP", EPROTONOSUPPORT,
-     "more protocols reached through ordinary types"},
+    {"socket INET, INET6 with another protocol than TCP, UDP, ICMP", EPROTONOSUPPORT,
+     "more protocols reached through ordinary types (SCTP, MPTCP, UDP-Lite, L2TP, SMC), whose code "
+     "the kernel loads for whoever asks"},
     {"socket INET, INET6 in tier container with egress none", EAFNOSUPPORT,
      "there is no network namespace: without such sockets there is no network"},
     {"socketpair of other families than UNIX", EAFNOSUPPORT, "as for socket"},
@@ -128,7 +134,7 @@ static const struct filter_row conditions[] = {
      "there is no network namespace: a port would be the host's"},
     {"socket INET, INET6 with another protocol than TCP, UDP with supervised egress",
      EPROTONOSUPPORT, "other protocols name addresses in calls that are not supervised"},
-    {"setsockopt of source routes and of IPv6 headers with supervised egress", EPERM,
+    {"setsockopt of source routes, of IPv6 headers and flow labels with supervised egress", EPERM,
      "a packet would go elsewhere than the address that was looked at"},
     {"calls newer than this filter (number 453 and up)", ENOSYS,
      "a newer kernel must not open what nobody has looked at; libc falls back"},
@@ -142,8 +148,9 @@ static const struct filter_row conditions[] = {
 #define FAMILIES 64
 #define SOCKET_TYPE_MASK 0xf
 #define LOW 0xffffffffU /* the kernel looks at the low half of an int argument only */
-#define MPTCP 262
-#define SCTP 132
+#ifndef PR_SCHED_CORE
+#define PR_SCHED_CORE 62
+#endif
 
 const struct filter_row *
 filter_row(size_t i)
@@ -252,7 +259,8 @@ add_families(scmp_filter_ctx c, bool inet)
 static int
 add_internet(scmp_filter_ctx c)
 {
-    static const uint64_t families[] = {AF_INET, AF_INET6}, protocols[] = {SCTP, MPTCP};
+    static const uint64_t families[] = {AF_INET, AF_INET6};
+    static const uint64_t icmp[] = {IPPROTO_ICMP, IPPROTO_ICMPV6};
     int r = 0;
 
     for (size_t f = 0; f < 2; f++) {
@@ -260,9 +268,13 @@ add_internet(scmp_filter_ctx c)
             if (type != SOCK_STREAM && type != SOCK_DGRAM)
                 r = DENY_IF(c, EPERM, socket, SCMP_A0(SCMP_CMP_EQ, families[f]),
                             SCMP_A1(SCMP_CMP_MASKED_EQ, SOCKET_TYPE_MASK, type));
-        for (size_t p = 0; r == 0 && p < sizeof protocols / sizeof *protocols; p++)
+        for (uint64_t p = 1; r == 0 && p <= IPPROTO_ICMPV6; p++)
+            if (p != IPPROTO_TCP && p != IPPROTO_UDP && p != icmp[f])
+                r = DENY_IF(c, EPROTONOSUPPORT, socket, SCMP_A0(SCMP_CMP_EQ, families[f]),
+                            SCMP_A2(SCMP_CMP_MASKED_EQ, LOW, p));
+        if (r == 0)
             r = DENY_IF(c, EPROTONOSUPPORT, socket, SCMP_A0(SCMP_CMP_EQ, families[f]),
-                        SCMP_A2(SCMP_CMP_MASKED_EQ, LOW, protocols[p]));
+                        SCMP_A2(SCMP_CMP_GT, IPPROTO_ICMPV6));
     }
     return r;
 }
@@ -271,12 +283,18 @@ add_internet(scmp_filter_ctx c)
 static int
 add_core_limit(scmp_filter_ctx c)
 {
-    int r = DENY_IF(c, EPERM, setrlimit, SCMP_A0(SCMP_CMP_MASKED_EQ, LOW, RLIMIT_CORE));
+    int r = DENY_IF(c, 0, setrlimit, SCMP_A0(SCMP_CMP_MASKED_EQ, LOW, RLIMIT_CORE));
 
     if (r < 0)
         return r;
-    return DENY_IF(c, EPERM, prlimit64, SCMP_A1(SCMP_CMP_MASKED_EQ, LOW, RLIMIT_CORE),
+    return DENY_IF(c, 0, prlimit64, SCMP_A1(SCMP_CMP_MASKED_EQ, LOW, RLIMIT_CORE),
                    SCMP_A2(SCMP_CMP_NE, 0));
+}
+
+static int
+add_sched_core(scmp_filter_ctx c)
+{
+    return DENY_IF(c, EPERM, prctl, SCMP_A0(SCMP_CMP_MASKED_EQ, LOW, PR_SCHED_CORE));
 }
 
 static int
@@ -348,6 +366,8 @@ build(scmp_filter_ctx c, const struct filter_options *o)
         r = add_internet(c);
     if (r == 0)
         r = add_core_limit(c);
+    if (r == 0)
+        r = add_sched_core(c);
     if (r == 0)
         r = add_ioctls(c);
     if (r == 0)

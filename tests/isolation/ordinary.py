@@ -62,7 +62,7 @@ WORK = {
     "many threads and libraries": "import os, numpy as np\nfrom concurrent.futures import ThreadPoolExecutor\na = np.random.rand(300, 300)\nwith ThreadPoolExecutor(2) as e: assert len(list(e.map(lambda i: float((a @ a).sum()), range(32)))) == 32\nassert os.cpu_count() >= 1 and len(os.sched_getaffinity(0)) >= 1; import platform, resource, sysconfig; assert platform.system() == 'Linux' and resource.getrusage(0).ru_maxrss",
     "a wheel that was uploaded": "%pip install -q --no-index --find-links . sent-wheel\nimport importlib, site, sys\nsys.path[:0] = [site.getusersitepackages()] if site.getusersitepackages() not in sys.path else []\nimportlib.invalidate_caches(); import sent_wheel; assert sent_wheel.answer == 43",
     "a virtual environment": "import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'venv', '--without-pip', 'env'], check=True, capture_output=True); x = !env/bin/python -c 'import sys; print(sys.prefix != sys.base_prefix)'\nassert x == ['True'], x",
-    "usual programs": "x = !ps -o comm= -p $$ && df . | wc -l && free | wc -l && nproc && uname -s && date +%Z && id -u && head -c 3 /dev/zero | sha256sum | cut -c1-4 && find / -maxdepth 1 | wc -l && hostname\nassert len(x) >= 9, x",
+    "usual programs": "x = !ulimit -c 0 && ps -o comm= -p $$ && df . | wc -l && free | wc -l && nproc && uname -s && date +%Z && id -u && head -c 3 /dev/zero | sha256sum | cut -c1-4 && find / -maxdepth 1 | wc -l && hostname\nassert len(x) >= 9, x",
     "pip install": """import zipfile, base64, hashlib
 record = ''
 with zipfile.ZipFile('tiny_wheel-1.0-py3-none-any.whl', 'w') as z:

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
@@ -96,7 +97,7 @@ try_arguments(void)
     static const unsigned long high = 1UL << 32;
     static const int families[] = {AF_PACKET, AF_ALG, AF_VSOCK, AF_BLUETOOTH, AF_XDP, AF_CAN,
                                    AF_KEY,    AF_RDS, AF_TIPC,  AF_MAX + 20,  1000};
-    struct rlimit none = {0, 0}, some = {64, 64};
+    struct rlimit none = {0, 0}, some = {64, 64}, core = {0, 0};
     int pair[2];
 
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
@@ -106,10 +107,15 @@ try_arguments(void)
     }
     CHECK(3, fails(syscall(SYS_socket, high | AF_INET, SOCK_RAW, 1), EAFNOSUPPORT));
     CHECK(4, fails(socket(AF_INET, SOCK_RAW, 1), EPERM));
-    CHECK(5, fails(socket(AF_INET6, SOCK_RAW | SOCK_CLOEXEC, 1), EPERM));
+    CHECK(5, fails(socket(AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMPV6), EPERM));
     CHECK(6, fails(syscall(SYS_socket, AF_INET, high | SOCK_RAW, 1), EPERM));
     CHECK(7, fails(syscall(SYS_socket, AF_INET, SOCK_STREAM, high | 132), EPROTONOSUPPORT));
-    CHECK(8, fails(socket(AF_INET6, SOCK_STREAM, 262), EPROTONOSUPPORT));
+    for (int p = 1; p < 300; p++)
+        if (p != IPPROTO_TCP && p != IPPROTO_UDP && p != IPPROTO_ICMP && p != IPPROTO_ICMPV6) {
+            CHECK(8, fails(socket(AF_INET6, SOCK_STREAM, p), EPROTONOSUPPORT));
+            CHECK(29, fails(socket(AF_INET, SOCK_DGRAM, p), EPROTONOSUPPORT));
+        }
+    CHECK(30, fails(prctl(62 /* PR_SCHED_CORE */, 1, 0, 0, 0), EPERM));
     CHECK(9, fails(socket(AF_NETLINK, SOCK_RAW, 12), EPERM));
     CHECK(10, fails(syscall(SYS_socketpair, high | AF_UNIX, SOCK_STREAM, 0, pair), EAFNOSUPPORT));
     CHECK(11, fails(syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0), EPERM));
@@ -119,8 +125,10 @@ try_arguments(void)
     CHECK(15, fails(syscall(SYS_personality, 0x40000), EPERM));
     CHECK(16, syscall(SYS_personality, 0xffffffff) >= 0);
     CHECK(17, fails(syscall(500, 0, 0, 0), ENOSYS));
-    CHECK(19, fails(setrlimit(RLIMIT_CORE, &none), EPERM) && getrlimit(RLIMIT_CORE, &none) == 0);
-    CHECK(20, fails(syscall(SYS_setrlimit, high | RLIMIT_CORE, &none), EPERM));
+    CHECK(31, getrlimit(RLIMIT_CORE, &core) == 0);
+    CHECK(19, setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}) == 0); /* done, and not done */
+    CHECK(20, syscall(SYS_setrlimit, high | RLIMIT_CORE, &(struct rlimit){0, 0}) == 0);
+    CHECK(32, getrlimit(RLIMIT_CORE, &none) == 0 && none.rlim_max == core.rlim_max);
     CHECK(21, setrlimit(RLIMIT_NOFILE, &some) == 0);
     CHECK(25, setsockopt(-1, SOL_SOCKET, SO_LINGER, "", 8) == 0); /* done, and not done */
     CHECK(26, syscall(SYS_setsockopt, -1, high | SOL_SOCKET, high | SO_LINGER, "", 8) == 0);
