@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A passwd entry's strings; longer ones are refused by getpwnam_r with ERANGE. */
@@ -64,4 +65,23 @@ priv_drop(const struct priv_ids *ids, struct err *err)
         return err_set(err, ERR_INTERNAL, "root can be had back after becoming uid %lu",
                        (unsigned long)ids->uid);
     return 0;
+}
+
+int
+priv_become_owner(const char *folder, struct err *err)
+{
+    _cleanup_free_ char *text = NULL;
+    struct passwd entry, *found = NULL;
+    struct priv_ids ids;
+    struct stat st;
+
+    if (geteuid() != 0 || stat(folder, &st) < 0 || st.st_uid == 0)
+        return 0;
+    text = xcalloc(1, PRIV_ENTRY_MAX);
+    if (getpwuid_r(st.st_uid, &entry, text, PRIV_ENTRY_MAX, &found) != 0 || !found)
+        ids = (struct priv_ids){
+            .uid = st.st_uid, .gid = st.st_gid, .groups = {st.st_gid}, .n_groups = 1};
+    else if (priv_lookup(entry.pw_name, &ids, err) < 0)
+        return -1;
+    return priv_drop(&ids, err) < 0 ? err_wrap(err, "%s is another user's", folder) : 0;
 }

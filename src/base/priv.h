@@ -23,4 +23,8 @@ int priv_lookup_group(const char *group, gid_t *ret, struct err *err);
  * running as that uid. */
 int priv_drop(const struct priv_ids *ids, struct err *err);
 
+/* Root becomes, for good, the user that a folder belongs to, so that what it makes there is that
+ * user's; any other user, and root where the folder is root's or not there, stays as it is. */
+int priv_become_owner(const char *folder, struct err *err);
+
 #endif

@@ -48,7 +48,8 @@ extern const struct ctl_command status_commands[], session_commands[], key_comma
 /* The value of an option, "" for one without; NULL if it was not given. */
 const char *ctl_value(const struct ctl *c, const char *name);
 
-/* A manager over the settings. */
+/* A manager over the settings. Called by root it makes this process the service's user for good, so
+ * that nothing is left that workers cannot open. */
 int ctl_manager(struct ctl *c, struct manager **ret, struct err *err);
 /* For whoever opens what the settings name: says on standard error that they are the defaults,
  * where nobody chose that (no settings file and none in the environment). */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "ctl/ctl.h"
 
+#include "base/priv.h"
 #include "store/db.h"
 #include "store/migrate.h"
 
@@ -23,7 +24,9 @@ run_migrate(struct ctl *c, struct err *err)
 {
     _cleanup_(close_db) struct db *db = NULL;
     int applied = 0;
-    if (open_db(c, DB_CREATE, &db, err) < 0 || migrate_apply(db, &applied, err) < 0)
+    /* the file has to be the service's, also where root makes it */
+    if (priv_become_owner(c->settings.state_dir, err) < 0 || open_db(c, DB_CREATE, &db, err) < 0 ||
+        migrate_apply(db, &applied, err) < 0)
         return -1;
     (void)buf_printf(&c->out, "%s is at version %d (%d steps applied)\n", c->paths.db,
                      migrate_target(), applied);

@@ -117,7 +117,8 @@ check_database(struct doctor *d)
     struct err err = ERR_INIT;
     const char *path = settings_path(&d->c->settings, "db", d->c->paths.db);
     if (db_open(path, 0, &db, &err) < 0 || db_ping(db, &err) < 0)
-        report(d, "FAIL", "huskctl db migrate, as the service's user", "database: %s", err.msg);
+        report(d, "FAIL", "huskctl db migrate, as root or as the service's user", "database: %s",
+               err.msg);
     else
         report(d, "ok", NULL, "database: %s, version %d", path, migrate_target());
     db_close(db);

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/priv.h"
 #include "base/sig.h"
 #include "conf/program.h"
 
@@ -209,6 +210,8 @@ ctl_manager(struct ctl *c, struct manager **ret, struct err *err)
 {
     struct manager_options o;
     ctl_say_source(c);
+    if (priv_become_owner(c->settings.state_dir, err) < 0)
+        return -1;
     manager_options_of(&c->settings, &c->paths, &o);
     return manager_new(&o, ret, err) < 0 ? ctl_open_failed(c, err) : 0;
 }

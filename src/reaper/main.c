@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/priv.h"
 #include "base/sig.h"
 #include "conf/program.h"
 #include "conf/settings.h"
@@ -160,7 +161,8 @@ run(const char *config, bool once, int64_t interval_ms)
     manager_options_of(&s, &paths, &o);
     o.stopping = asked_to_end;
     o.ctx = &e;
-    if (manager_new(&o, &m, &err) < 0) {
+    /* what a sweep makes has to be the service's, also where cron starts it as root */
+    if (priv_become_owner(s.state_dir, &err) < 0 || manager_new(&o, &m, &err) < 0) {
         log_error("%s", err.msg);
     } else if (once) {
         rc = sweep_once(m);

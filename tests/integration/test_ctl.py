@@ -1,6 +1,7 @@
 """huskctl and the operator's views on a running service."""
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import stat
@@ -8,7 +9,7 @@ import subprocess
 
 import pytest
 
-from stack import SOURCE
+from stack import ROOT, SOURCE
 
 
 def test_status_and_sessions(stack, client, session):
@@ -64,6 +65,27 @@ def test_a_command_says_what_it_lacks_and_where_to_read(stack):
     done = stack.ctl("key", "create", check=False)
     assert done.stderr.endswith("see huskctl key create --help\n"), done
     assert "--owner OWNER" in stack.ctl("key", "create", "--help")
+
+
+@pytest.mark.skipif(not ROOT, reason="only root can make what is another user's")
+def test_what_root_makes_is_the_services(stack, tmp_path):
+    """A database or lock of root's would keep the service from starting."""
+    os.chmod(tmp_path, 0o711)
+    for folder in (tmp_path.parent, tmp_path.parent.parent):
+        os.chmod(folder, 0o711)
+    names = ("state", "run")
+    for name in names:
+        (tmp_path / name).mkdir()
+        shutil.chown(tmp_path / name, "husk", "husk")
+    conf = tmp_path / "husk.conf"
+    conf.write_text(f"SANDBOX_STATE_DIR={tmp_path}/state\nSANDBOX_RUNTIME_DIR={tmp_path}/run\nSANDBOX_GATEWAY_URL=http://127.0.0.1:1\n")
+    conf.chmod(0o600)
+    for argv in (["huskctl", "db", "migrate"], ["huskctl", "key", "create", "--owner", "me"], ["huskctl", "status"], ["husk-reaper", "--once"]):
+        done = subprocess.run([stack.path("bin", argv[0]), "--config", str(conf), *argv[1:]], capture_output=True, text=True, timeout=30)
+        assert done.returncode == 0 or argv[0] == "husk-reaper", done
+    made = [path for name in names for path in (tmp_path / name).rglob("*")]
+    assert {"husk.db", "locks"} <= {path.name for path in made}
+    assert {path.owner() for path in made} == {"husk"}, made
 
 
 def test_settings_that_are_not_the_service_s_are_named(stack, tmp_path):

@@ -2,6 +2,7 @@
 #include "support/cmocka_all.h"
 
 #include <grp.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,6 +67,40 @@ dropped_child(void)
     return priv_drop(&ids, NULL) < 0 ? 0 : 5;
 }
 
+/* What the child found: 0 as it should be. */
+static int
+owner_child(const char *folder)
+{
+    if (priv_become_owner("/no/such/folder", NULL) < 0 || priv_become_owner("/", NULL) < 0 ||
+        geteuid() != 0)
+        return 1;
+    if (chown(folder, 65534, 65534) < 0 || priv_become_owner(folder, NULL) < 0)
+        return 2;
+    if (getuid() != 65534 || geteuid() != 65534 || getegid() == 0)
+        return 3;
+    /* an ordinary user stays */
+    return priv_become_owner("/", NULL) == 0 && geteuid() == 65534 ? 0 : 4;
+}
+
+static void
+root_becomes_a_folders_owner(void **state)
+{
+    char folder[] = "/tmp/husk-priv-XXXXXX";
+    int status = -1;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    assert_non_null(mkdtemp(folder));
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(owner_child(folder));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(status, 0);
+}
+
 static void
 root_is_gone_for_good(void **state)
 {
@@ -90,6 +125,7 @@ main(void)
         cmocka_unit_test(lookup_of_a_group),
         cmocka_unit_test(dropping_to_oneself_is_nothing),
         cmocka_unit_test(root_is_gone_for_good),
+        cmocka_unit_test(root_becomes_a_folders_owner),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
