@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "store/session_store.h"
 
-/* One operation in the kernel, however large the file. */
+/* One operation in the kernel, however large the file, unless its job says otherwise. */
 #define TRANSFER_MS 60000
 
 /* What an operation needs; each uses its part. */
@@ -20,6 +20,7 @@ struct job {
     const char *path;
     size_t n;
     bool recursive;
+    int64_t within_ms; /* 0: TRANSFER_MS */
     int fd;
     int64_t max_bytes;
     const struct file_put *put;
@@ -49,14 +50,15 @@ attempt(struct manager *m, const struct session *s, struct job *j, struct err *e
 {
     struct runtime_ref ref = {.handle = s->handle, .kernel_session = s->kernel_session};
     struct sandbox *sb = NULL;
+    int64_t ms = j->within_ms ? j->within_ms : TRANSFER_MS;
 
     if (manager_backend(m, s->backend, &sb, err) < 0)
         return -1;
     if (!sb->ops->get_file)
         return err_slug(err, ERR_UNAVAILABLE, "not_implemented",
                         "the backend %s moves no files through its kernels", s->backend);
-    manager_promise(m, TRANSFER_MS + m->o.sandbox.http_timeout_ms * 2);
-    return j->run(j, sb, &ref, deadline_in(TRANSFER_MS), err);
+    manager_promise(m, ms + m->o.sandbox.http_timeout_ms * 2);
+    return j->run(j, sb, &ref, deadline_in(ms), err);
 }
 
 /* With the turn: a runtime, and in it the job; a runtime that turns out to be gone took the files
@@ -181,6 +183,15 @@ kernel_file_list(struct manager *m, int64_t sid, const struct file_query *q, str
     struct job j = {.run = run_list, .query = q, .list = ret};
 
     return run(m, sid, &j, err);
+}
+
+int
+kernel_file_list_held(struct manager *m, struct session *s, const struct file_query *q, int64_t ms,
+                      struct file_list *ret, struct err *err)
+{
+    struct job j = {.run = run_list, .query = q, .list = ret, .within_ms = ms};
+
+    return run_held(m, s->sid, s, &j, err);
 }
 
 static int

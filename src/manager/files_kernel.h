@@ -21,6 +21,9 @@ int kernel_file_stat(struct manager *m, int64_t sid, const char *path, size_t n,
                      struct file_info *ret, struct err *err);
 int kernel_file_list(struct manager *m, int64_t sid, const struct file_query *q,
                      struct file_list *ret, struct err *err);
+/* The same for who has the turn already, within ms; *s is the session as it is then. */
+int kernel_file_list_held(struct manager *m, struct session *s, const struct file_query *q,
+                          int64_t ms, struct file_list *ret, struct err *err);
 int kernel_file_remove(struct manager *m, int64_t sid, const char *path, size_t n, bool recursive,
                        struct err *err);
 int kernel_file_put(struct manager *m, int64_t sid, const struct file_put *p, bool *ret_created,

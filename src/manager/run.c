@@ -315,6 +315,7 @@ run_code(struct run *r, struct exec_outcome *out)
     fill_row(r, &out->result);
     tell = r->s.state_lost;
     lost = out->result.runtime_invalidated;
+    capture_runtime(&r->capture, r->s.handle);
     if (lost && runtime_replace_begin(r->m, &r->s, 1, &err) < 0)
         log_warning("a runtime that must go is left to the next call: %s", err.msg);
     out->result.once = r->req->once;

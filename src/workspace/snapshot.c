@@ -34,26 +34,26 @@ by_path(const void *a, const void *b)
 }
 
 static bool
-left_out(const struct walk_entry *e)
+left_out(const char *path, size_t n)
 {
     static const char *const folders[] = {"inputs", "tmp"};
 
-    for (size_t i = 0; i < e->path_len; i++)
-        if (e->path[i] == '.' && (i == 0 || e->path[i - 1] == '/'))
+    for (size_t i = 0; i < n; i++)
+        if (path[i] == '.' && (i == 0 || path[i - 1] == '/'))
             return true;
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
-        size_t n = strlen(folders[i]);
+        size_t k = strlen(folders[i]);
 
-        if (e->path_len > n && e->path[n] == '/' && memcmp(e->path, folders[i], n) == 0)
+        if (n > k && path[k] == '/' && memcmp(path, folders[i], k) == 0)
             return true;
     }
     return false;
 }
 
 static bool
-changed(const struct look *l, const struct walk_entry *e, const struct file_info *now)
+changed(const struct look *l, const char *path, size_t n, const struct file_info *now)
 {
-    const struct file_entry key = {.path = (char *)e->path, .path_len = e->path_len};
+    const struct file_entry key = {.path = (char *)path, .path_len = n};
     const struct file_list *list = &l->before->list;
     const struct file_entry *was =
         list->n ? bsearch(&key, list->entries, list->n, sizeof(key), by_path) : NULL;
@@ -63,14 +63,14 @@ changed(const struct look *l, const struct walk_entry *e, const struct file_info
 }
 
 static bool
-wanted(const struct look *l, const struct walk_entry *e, const struct file_info *now)
+wanted(const struct look *l, const char *path, size_t n, const struct file_info *now)
 {
     if (l->first)
-        return !left_out(e);
-    if (l->before && !left_out(e) && changed(l, e, now))
+        return !left_out(path, n);
+    if (l->before && !left_out(path, n) && changed(l, path, n, now))
         return true;
     for (size_t i = 0; i < l->n_globs; i++)
-        if (glob_match(l->globs[i], strlen(l->globs[i]), e->path, e->path_len))
+        if (glob_match(l->globs[i], strlen(l->globs[i]), path, n))
             return true;
     return false;
 }
@@ -102,12 +102,12 @@ consider(void *ctx, const struct walk_entry *e)
     if (beneath_own_name(e->name, strlen(e->name)) || e->path_len > WORKSPACE_PATH_MAX)
         return WALK_ON;
     if (e->d_type == DT_DIR) /* a pattern may name what is in a folder that is left out */
-        return l->first && left_out(e) ? WALK_ON : WALK_INTO;
+        return l->first && left_out(e->path, e->path_len) ? WALK_ON : WALK_INTO;
     if (e->d_type != DT_REG || fstatat(e->dir_fd, e->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
         !S_ISREG(st.st_mode))
         return WALK_ON;
     beneath_info(&st, &info);
-    if (wanted(l, e, &info))
+    if (wanted(l, e->path, e->path_len, &info))
         append(l, e, &info);
     return WALK_ON;
 }
@@ -127,6 +127,39 @@ look(const struct workspace *w, struct look *l, struct deadline d, struct err *e
     return 0;
 }
 
+/* Of a list only what is wanted stays. */
+static void
+sift(const struct look *l, struct file_list *list)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < list->n; i++) {
+        const struct file_entry *e = &list->entries[i];
+
+        if (e->info.type == FILE_REGULAR && wanted(l, e->path, e->path_len, &e->info))
+            list->entries[kept++] = *e;
+        else
+            free(e->path);
+    }
+    list->n = kept;
+}
+
+/* Takes the list, also when it fails. */
+static int
+keep(struct file_list *list, struct snapshot **ret, struct err *err)
+{
+    if (list->more) {
+        file_list_done(list);
+        return err_slug(err, ERR_LIMIT, "limit_exceeded",
+                        "the session has more than %d files: what a run changes among so many is "
+                        "not looked for",
+                        SNAPSHOT_ENTRIES_MAX);
+    }
+    *ret = xcalloc(1, sizeof(**ret));
+    (*ret)->list = *list;
+    return 0;
+}
+
 int
 snapshot_take(const struct workspace *w, struct deadline d, struct snapshot **ret, struct err *err)
 {
@@ -134,16 +167,16 @@ snapshot_take(const struct workspace *w, struct deadline d, struct snapshot **re
 
     if (look(w, &l, d, err) < 0)
         return -1;
-    if (l.list.more) {
-        file_list_done(&l.list);
-        return err_slug(err, ERR_LIMIT, "limit_exceeded",
-                        "the session has more than %d files: what a run changes among so many is "
-                        "not looked for",
-                        SNAPSHOT_ENTRIES_MAX);
-    }
-    *ret = xcalloc(1, sizeof(**ret));
-    (*ret)->list = l.list;
-    return 0;
+    return keep(&l.list, ret, err);
+}
+
+int
+snapshot_of_list(struct file_list *list, struct snapshot **ret, struct err *err)
+{
+    const struct look l = {.first = true};
+
+    sift(&l, list);
+    return keep(list, ret, err);
 }
 
 void
@@ -165,4 +198,13 @@ snapshot_changed(const struct workspace *w, const struct snapshot *before, const
         return -1;
     *ret = l.list;
     return 0;
+}
+
+void
+snapshot_changed_of_list(struct file_list *list, const struct snapshot *before,
+                         const char *const *globs, size_t n_globs)
+{
+    const struct look l = {.before = before, .globs = globs, .n_globs = n_globs};
+
+    sift(&l, list);
 }

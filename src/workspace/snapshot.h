@@ -31,4 +31,12 @@ int snapshot_changed(const struct workspace *w, const struct snapshot *before,
                      const char *const *globs, size_t n_globs, struct deadline d,
                      struct file_list *ret, struct err *err);
 
+/* The same of lists that somebody else made of all there is, in byte order of the paths, with what
+ * evidence they have: what a list does not tell (0) makes no difference.  The first takes the list,
+ * also when it fails (`more` counts as over SNAPSHOT_ENTRIES_MAX); the second leaves in it what
+ * snapshot_changed() would find. */
+int snapshot_of_list(struct file_list *list, struct snapshot **ret, struct err *err);
+void snapshot_changed_of_list(struct file_list *list, const struct snapshot *before,
+                              const char *const *globs, size_t n_globs);
+
 #endif

@@ -19,6 +19,10 @@ DIFFERENCES = {
         "daytona", "In lists a symbolic link is what it leads to, and is left out where it leads nowhere; a link that leads out of "
         "the workspace is followed.",
         "Daytona's toolbox tells no links; and a sandbox is the session's own machine, so there is nobody else's file to reach."),
+    "evidence": Difference(
+        "daytona", "For `capture` a file counts as changed when its size or its time of change is another than before; one of the "
+        "same size whose time was set back is not noticed. `outputs` keeps it all the same. A link counts as what it leads to.",
+        "Daytona's toolbox tells no inode and no ctime."),
 }
 
 

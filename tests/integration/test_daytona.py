@@ -209,6 +209,67 @@ def test_idle_expiry_stops_and_keeps(stack, client, daytona):
     assert client.open("i")["files_kept"] is False
 
 
+# what a run keeps
+
+def once(client, code, **members):
+    return client.post("/v1/exec", {"code": code, "timeout": 8, **members}, timeout=BOUND + 40)
+
+
+def test_capture_of_a_sandbox_that_sleeps_or_is_gone(client, daytona):
+    """Looked at before the run, so it is woken then, or another made."""
+    client.open("a")
+    client.put("/v1/sessions/a/files/f", b"old")
+    for how, before in (({"do": "stop"}, "old"), ({"do": "delete"}, "")):
+        daytona.control(auto={"id": "*", **how})
+        result = once(client, "import os; print(open('f').read() if os.path.exists('f') else ''); open('g', 'w').write('new')",
+                      session_id="a", capture=True).json()
+        assert (result["stdout"], [a["path"] for a in result["artifacts"]]) == (before + "\n", ["g"]), how
+        assert result["session"]["state_lost"] is True, how
+
+
+def test_what_cannot_be_looked_at_does_not_run(stack, client, daytona):
+    client.open("n")
+    for switch in ({"fail": {"list_files": [500, -1]}}, {"hang": {"list_files": -1}}, {"garbage": {"list_files": -1}}):
+        daytona.set(**switch)
+        answer = once(client, "open('ran', 'w')", session_id="n", capture=True)
+        assert answer.status in (502, 503, 504), (switch, answer)
+        daytona.reset()
+    assert client.get("/v1/sessions/n/files").json()["files"] == []
+    assert stack.sql("SELECT count(*) FROM executions WHERE session_name = 'n'") == [(0,)]
+
+
+def test_what_cannot_be_fetched_is_said(client, daytona):
+    code = "import time\nfor n in 'abc': open(n, 'w').write(n * 5000)\nprint('ran', flush=True)\ntime.sleep(1)"
+    daytona.set(cut={"download": 1})
+    result = once(client, code, capture=True).json()
+    assert [a["path"] for a in result["artifacts"]] == ["b", "c"] and result["status"] == "ok"
+    assert result["artifacts_left_out"] == {"count": 1, "files": [{"path": "a", "reason": "unreadable"}]}
+    client.open("later")
+    for switch in ({"fail": {"list_files": [500, -1]}}, {"hang": {"list_files": -1}}, {"fail": {"toolbox": [500, -1]}}):
+        daytona.reset()
+        with meanwhile(once, client, code, session_id="later", capture=True) as running:
+            wait_until(lambda: client.get("/v1/sessions/later").json().get("busy"), 10, "the run")
+            time.sleep(0.3)
+            daytona.set(**switch)
+            answer = running.result()
+        assert answer.status == 200 and answer.json()["stdout"] == "ran\n", (switch, answer)
+        assert answer.json()["artifacts"] == [] and answer.json()["artifacts_left_out"]["count"] == 1, (switch, answer)
+
+
+def test_a_download_begun_again_is_whole(client, daytona):
+    """The sandbox stops in the middle of one: it is woken, and the file comes from its start."""
+    client.open("w")
+    body = os.urandom(300_000)
+    client.put("/v1/sessions/w/files/f", body)
+    daytona.set(slow={"download": 700}, cut={"download": 1})
+    with meanwhile(client.get, "/v1/sessions/w/files/f") as getting:
+        wait_until(lambda: daytona.count("download"), 10, "the download")
+        daytona.set(slow={})
+        daytona.control(force={"id": "*", "state": "stopped"})
+        assert getting.result().body == body
+    assert daytona.count("download") == 2 and daytona.count("start") == 1
+
+
 # bounds
 
 @pytest.mark.parametrize("kind", ["api", "toolbox"])

@@ -120,6 +120,64 @@ t_what_is_left_out(void **state)
     assert_string_equal(changed(f, NULL, "**"), ".cache/c,d/.dot,d/a.b,d/tmp/kept,inputs/i,tmp/t");
 }
 
+/* A list as a backend makes one: without inodes and ctimes. */
+static struct file_list
+list_of(const struct file_entry *entries, size_t n, bool more)
+{
+    struct file_list l = {calloc(n, sizeof(*entries)), n, more};
+
+    for (size_t i = 0; i < n; i++) {
+        l.entries[i] = entries[i];
+        l.entries[i].path = strdup(entries[i].path);
+        l.entries[i].path_len = strlen(entries[i].path);
+    }
+    return l;
+}
+
+#define ENTRY(name, what, bytes, time)                                                             \
+    {                                                                                              \
+        .path = (char *)(name), .info = {.type = (what), .size = (bytes), .mtime_ns = (time) }     \
+    }
+
+static void
+t_lists_of_others(void **state)
+{
+    static const char *const globs[] = {"inputs/w*"};
+    const struct file_entry was[] = {ENTRY("a", FILE_REGULAR, 1, 5), ENTRY("b", FILE_REGULAR, 1, 5),
+                                     ENTRY("d", FILE_DIRECTORY, 0, 5),
+                                     ENTRY("d/c", FILE_REGULAR, 1, 5)};
+    const struct file_entry is[] = {
+        ENTRY(".dot", FILE_REGULAR, 1, 6),      ENTRY("a", FILE_REGULAR, 2, 5),
+        ENTRY("b", FILE_REGULAR, 1, 5),         ENTRY("d", FILE_DIRECTORY, 0, 6),
+        ENTRY("d/c", FILE_REGULAR, 1, 6),       ENTRY("fifo", FILE_OTHER, 0, 6),
+        ENTRY("inputs/no", FILE_REGULAR, 1, 6), ENTRY("inputs/w", FILE_REGULAR, 1, 6),
+        ENTRY("link", FILE_SYMLINK, 1, 6),      ENTRY("new", FILE_REGULAR, 0, 5)};
+    struct file_list before = list_of(was, 4, false), after = list_of(is, 10, true);
+    struct snapshot *s = NULL;
+    struct err err = ERR_INIT;
+
+    (void)state;
+    assert_int_equal(snapshot_of_list(&before, &s, &err), 0);
+    snapshot_changed_of_list(&after, s, globs, 1);
+    assert_int_equal(after.n, 4);
+    assert_string_equal(after.entries[0].path, "a");
+    assert_string_equal(after.entries[1].path, "d/c");
+    assert_string_equal(after.entries[2].path, "inputs/w");
+    assert_string_equal(after.entries[3].path, "new");
+    assert_true(after.more);
+    file_list_done(&after);
+    snapshot_free(s);
+
+    after = list_of(is, 10, false);
+    snapshot_changed_of_list(&after, NULL, globs, 1);
+    assert_int_equal(after.n, 1);
+    file_list_done(&after);
+
+    before = list_of(was, 4, true); /* cut short: nothing can be said */
+    assert_int_equal(snapshot_of_list(&before, &s, &err), -1);
+    assert_string_equal(err.slug, "limit_exceeded");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
 
 int
@@ -129,6 +187,7 @@ main(void)
         TEST(t_what_is_new_or_changed),
         TEST(t_a_time_set_back_hides_nothing),
         TEST(t_what_is_left_out),
+        TEST(t_lists_of_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sandbox/daytona/files.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +187,7 @@ struct get_ctx {
     size_t n;
     int64_t max_bytes;
     int fd;
+    off_t start; /* of it; a second try begins there again */
     struct file_info *ret;
 };
 
@@ -218,6 +220,8 @@ job_get(struct files_job *j, void *ctx, struct err *err)
     struct rest_file f = {.fd = -1, .out_fd = c->fd, .max_bytes = c->max_bytes};
     struct rest_reply r;
 
+    if (lseek(c->fd, c->start, SEEK_SET) < 0 || ftruncate(c->fd, c->start) < 0)
+        return err_sys(err, ERR_INTERNAL, errno, "the file could not be staged");
     if (files_look(j, c->path, c->n, c->ret, err) < 0)
         return -1;
     if (c->ret->type == FILE_DIRECTORY || c->ret->type == FILE_OTHER)
@@ -242,7 +246,7 @@ int
 daytona_get(struct sandbox *sb, const struct runtime_ref *rt, const char *path, size_t n,
             int64_t max_bytes, int fd, struct file_info *ret, struct deadline d, struct err *err)
 {
-    struct get_ctx c = {path, n, max_bytes, fd, ret};
+    struct get_ctx c = {path, n, max_bytes, fd, lseek(fd, 0, SEEK_CUR), ret};
 
     return files_run(sb, rt, d, job_get, &c, err);
 }
