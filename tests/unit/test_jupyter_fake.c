@@ -71,6 +71,21 @@ test_one_missing(void **state)
     assert_in_range(t.took_ms, 2900, 9000);
 }
 
+/* The grace for what is missing does not run while the gateway as a whole stands still. */
+static void
+test_a_gateway_that_stands_still_loses_nothing(void **state)
+{
+    (void)state;
+    begin_open("{\"exec\": [[[\"busy\"], [\"reply\"], [\"freeze\", 4500], [\"sleep\", 500],"
+               " [\"stream\", \"late\"], [\"idle\"]],"
+               " [[\"busy\"], [\"stream\", \"a\"], [\"idle\"], [\"freeze\", 2500],"
+               " [\"sleep\", 200], [\"reply\"]]]}");
+    runtime_expect(&t, "1", 20000, REASON_COMPLETED, "late");
+    assert_false(t.r.incomplete);
+    runtime_expect(&t, "1", 20000, REASON_COMPLETED, "a");
+    assert_false(t.r.incomplete);
+}
+
 static void
 test_other_parents_do_not_count(void **state)
 {
@@ -503,6 +518,7 @@ main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         T(test_either_order),
         T(test_one_missing),
+        T(test_a_gateway_that_stands_still_loses_nothing),
         T(test_other_parents_do_not_count),
         T(test_fragments_garbage_nan),
         T(test_restart_notice),

@@ -13,9 +13,9 @@
  * has lost its state without anybody noticing.  One that is still to be told its directory is told
  * that instead: its answer says who it is as well.
  *
- * A gateway opens a channel to a kernel it takes for busy before it is subscribed to what the kernel
- * publishes (jupyter_server's "not nudging busy kernel"): an answer can come while the output of
- * what is sent next would be lost.  So something published must have come too.
+ * A gateway opens a channel to a kernel it takes for busy before it is subscribed to what the
+ * kernel publishes (jupyter_server's "not nudging busy kernel"): an answer can come while the
+ * output of what is sent next would be lost.  So something published must have come too.
  */
 
 #define ASK_AGAIN_MS 3000    /* a request sent while the kernel starts may be lost */
@@ -38,8 +38,8 @@ struct attach {
     int64_t looked_ms;
     int unreached;
     int asked_again; /* as nothing published had come */
-    bool reached; /* the gateway has answered a question */
-    bool again;   /* the channel was refused once although the kernel lives */
+    bool reached;    /* the gateway has answered a question */
+    bool again;      /* the channel was refused once although the kernel lives */
 };
 
 static int

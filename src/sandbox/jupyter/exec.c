@@ -11,15 +11,17 @@
 /*
  * One execution: the request goes out, messages go to the collector, and each turn of the loop asks
  * what has happened.  It ends when the reply and idle for this request were seen; one missing ends
- * it after a grace.  A stop (deadline, interrupt, caller gone, flood) is: interrupt, interrupt
- * again, end the kernel.  The reason is what was done here, never what the exception is called.
+ * it after a grace, in which the gateway has to have shown that it is at work.  A stop (deadline,
+ * interrupt, caller gone, flood) is: interrupt, interrupt again, end the kernel.  The reason is
+ * what was done here, never what the exception is called.
  */
 
 #define GRACE_MS 1000        /* idle without reply */
 #define OUTPUT_GRACE_MS 3000 /* reply without idle: a gateway under a flood brings output late */
 #define DELETE_AGAIN_MS 1000 /* between tries to end the kernel */
+#define STALLED_MAX_MS 30000 /* the grace of a gateway that does not answer meanwhile */
 #define SILENCE_MS 2000      /* without a message before the gateway is asked */
-#define LOST_PAUSE_MS 500    /* between questions when the channel is lost */
+#define MISSED_PAUSE_MS 500  /* the same when the channel is lost or a message is missing */
 #define UNREACHED_MAX 4
 #define RECONNECTS_MAX 3
 #define SENDS_MAX 20      /* of a request that is refused unrun */
@@ -32,8 +34,9 @@ struct run {
     struct collect *out;
     struct deadline deadline;
     struct ending end;
-    int64_t half_ms;   /* since when one of reply and idle is there */
-    int64_t looked_ms; /* when the gateway was last asked */
+    int64_t half_ms;     /* since when one of reply and idle is there */
+    int64_t looked_ms;   /* when the gateway was last asked */
+    int64_t answered_ms; /* when it first answered a question asked since half_ms */
     int unreached;
     int reconnects;
     bool asked_after; /* the new channel's kernel_info_request is out */
@@ -131,6 +134,8 @@ heed_gateway(struct run *r)
         return;
     }
     r->unreached = 0;
+    if (r->half_ms != 0 && r->answered_ms == 0 && r->looked_ms >= r->half_ms)
+        r->answered_ms = clock_mono_ms();
     if (a.alive == ALIVE_NO)
         ending_died(&r->end, REASON_KERNEL_DIED);
     else if (a.call == CALL_ALIVE && is_lost(r))
@@ -143,7 +148,7 @@ look_after(struct run *r)
 {
     int64_t now = clock_mono_ms();
     bool lost = is_lost(r);
-    int64_t pause = lost ? LOST_PAUSE_MS : SILENCE_MS;
+    int64_t pause = lost || r->half_ms != 0 ? MISSED_PAUSE_MS : SILENCE_MS;
 
     if (r->ch->restarted) {
         ending_died(&r->end, REASON_KERNEL_DIED);
@@ -154,10 +159,25 @@ look_after(struct run *r)
         r->asked_after = channel_ask(r->ch, NULL) == 0;
     }
     if (gateway_pending(r->j->gateway) != CALL_NONE || now - r->looked_ms < pause ||
-        (!lost && now - r->ch->heard_ms < SILENCE_MS))
+        (!lost && now - r->ch->heard_ms < pause))
         return;
     r->looked_ms = now;
     ask_gateway(r, CALL_ALIVE);
+}
+
+/* Is the grace over for the message that is missing?  A gateway that stands still, or a worker that
+ * did, has not lost it: half of the grace comes after an answer of the gateway. */
+static bool
+grace_is_over(const struct run *r, bool idle)
+{
+    int64_t grace = idle ? GRACE_MS : OUTPUT_GRACE_MS;
+    int64_t now = clock_mono_ms();
+    /* Output may queue behind a reply that overtook it; nothing comes behind idle. */
+    int64_t since = !idle && r->ch->heard_ms > r->half_ms ? r->ch->heard_ms : r->half_ms;
+
+    if (r->answered_ms == 0)
+        return now - since >= STALLED_MAX_MS;
+    return now - since >= grace && now - r->answered_ms >= grace / 2;
 }
 
 /* Has the cell ended? */
@@ -165,9 +185,7 @@ static void
 check_end(struct run *r)
 {
     struct collect_state s;
-    int64_t now = clock_mono_ms();
     bool after = r->asked_after && r->ch->info_replied;
-    int64_t since;
 
     collect_state(r->out, &s);
     if (s.idle && s.replied) {
@@ -179,10 +197,8 @@ check_end(struct run *r)
     if (!s.idle && !s.replied && !after)
         return;
     if (r->half_ms == 0)
-        r->half_ms = now;
-    /* Output may queue behind a reply that overtook it; nothing comes behind idle. */
-    since = !s.idle && r->ch->heard_ms > r->half_ms ? r->ch->heard_ms : r->half_ms;
-    if (now - since < (s.idle ? GRACE_MS : OUTPUT_GRACE_MS))
+        r->half_ms = clock_mono_ms();
+    if (!grace_is_over(r, s.idle))
         return;
     r->incomplete = true;
     r->end.over = true;
@@ -257,7 +273,7 @@ run_once(struct run *r, const struct kmsg_execute *x, const struct output_option
     collect_free(r->out);
     r->out = collect_new(co);
     r->end.over = false;
-    r->half_ms = 0;
+    r->half_ms = r->answered_ms = 0;
     sink.ctx = r->out;
     if (channel_execute(r->ch, x, &sink, err) < 0)
         return -1;
