@@ -320,8 +320,10 @@ class Driver(threading.Thread):
         ok = result["reason"] == "completed"
         news, old = f"{uid} None\n", f"{uid} {slot.nonce}\n"
         whole = result["stdout"] in (news, old)
-        # a full disk takes events and kept results: then the answer says so
-        cut = result["truncated"] or result.get("gap", False)
+        # a full disk takes events and kept results, a lost channel messages: then the answer says so
+        cut = result["truncated"] or result.get("gap", False) or result.get("incomplete", False)
+        if result.get("incomplete"):
+            self.codes["incomplete"] += 1
         if not (whole if ok and not cut else news.startswith(result["stdout"]) or old.startswith(result["stdout"])):
             said = {k: result.get(k) for k in ("execution_id", "stdout", "truncated", "gap", "incomplete", "execution_count", "bytes")}
             self.findings.add("outputs", f"{slot.name}: {uid} ({result['reason']}) was answered {said}")
