@@ -154,6 +154,18 @@ test_dropped_channel_is_found_again(void **state)
     assert_true(t.r.incomplete);
 }
 
+/* How it ended was perhaps among what is lost. */
+static void
+test_no_reply_by_a_dropped_channel(void **state)
+{
+    (void)state;
+    begin_open("{\"exec\": [[[\"busy\"], [\"sleep\", 100], [\"drop\"], [\"sleep\", 1500],"
+               " [\"idle\"]]]}");
+    runtime_expect(&t, "1", 30000, REASON_GATEWAY_LOST, "");
+    assert_true(t.r.incomplete);
+    assert_false(t.r.ok);
+}
+
 static void
 test_new_process_is_noticed(void **state)
 {
@@ -525,6 +537,7 @@ main(int argc, char **argv)
         T(test_death_without_notice),
         T(test_gateway_lost),
         T(test_dropped_channel_is_found_again),
+        T(test_no_reply_by_a_dropped_channel),
         T(test_new_process_is_noticed),
         T(test_directory_goes_ahead_of_the_code),
         T(test_no_code_before_its_output_would_come),

@@ -252,9 +252,10 @@ conclude(struct run *r, struct execution_result *ret)
         ret->exit_code = -1;
     } else if (!s.replied) {
         ret->ok = false;
-        ret->reason = s.has_error ? REASON_EXCEPTION
-                      : s.idle    ? REASON_COMPLETED
-                                  : REASON_GATEWAY_LOST;
+        /* without a gap in between an error would have come before idle */
+        ret->reason = s.has_error                    ? REASON_EXCEPTION
+                      : s.idle && r->reconnects == 0 ? REASON_COMPLETED
+                                                     : REASON_GATEWAY_LOST;
     }
     ret->incomplete = ret->incomplete || r->incomplete;
     ret->runtime_invalidated = ret->runtime_invalidated || r->end.invalid;
