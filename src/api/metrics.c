@@ -149,7 +149,7 @@ from_database(struct buf *out, const struct manager_stats *s)
     gauge(out, "husk_workspaces_kept", "Workspaces kept without a session.", s->workspaces_kept);
     gauge(out, "husk_workspaces_kept_bytes", "What those take on disk.", s->workspaces_kept_bytes);
     family(out, "husk_workspaces_dropped_total", "counter",
-           "Kept workspaces dropped over SANDBOX_WORKSPACES_MAX_BYTES.");
+           "Kept workspaces dropped over SANDBOX_WORKSPACES_MAX_BYTES or DAYTONA_MAX_KEPT.");
     (void)buf_printf(out, "husk_workspaces_dropped_total %" PRId64 "\n", s->workspaces_dropped);
     gauge(out, "husk_database_bytes", "Size of the database.", s->db_bytes);
     gauge(out, "husk_database_wal_bytes", "Size of its write-ahead log.", s->wal_bytes);

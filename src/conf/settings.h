@@ -42,7 +42,7 @@ struct settings {
     char *daytona_key, *daytona_url, *daytona_organization, *daytona_target, *daytona_snapshot;
     char *daytona_language, *daytona_ca_file, *deployment;
     int64_t daytona_auto_stop_min, daytona_auto_delete_min; /* minutes */
-    int64_t daytona_max_sandboxes;
+    int64_t daytona_max_sandboxes, daytona_max_kept;
     int64_t http_timeout_ms, start_timeout_ms;
     /* workers */
     int64_t workers_exec, workers_api, workers_bulk, workers_ctl;

@@ -142,7 +142,11 @@ const struct setting setting_table[] = {
              "be switched off: nothing else ends a sandbox that nobody knows of any more."},
     {NULL, "DAYTONA_MAX_SANDBOXES", SETTING_INT, AT(daytona_max_sandboxes), 1, 10000, "50",
      .help = "How many sandboxes sessions may have at once: a cap on what they cost. Those that are "
-             "stopped, for a session that may come back, are not counted."},
+             "stopped, for a session that may come back, count against DAYTONA_MAX_KEPT instead."},
+    {NULL, "DAYTONA_MAX_KEPT", SETTING_INT, AT(daytona_max_kept), 0, 10000, "50",
+     .help = "How many stopped sandboxes are kept with their files for sessions that may come back, "
+             "within SANDBOX_WORKSPACE_RETENTION and DAYTONA_AUTO_DELETE_INTERVAL. Over that those "
+             "kept longest are deleted."},
     {NULL, "DAYTONA_CA_FILE", SETTING_PATH, AT(daytona_ca_file), 0, 300, "",
      .help = "PEM file with the only authorities the certificates of Daytona's API and toolboxes may "
              "come from; empty: those of the system."},

@@ -42,6 +42,7 @@ struct manager_options {
     int64_t default_ttl_ms, max_ttl_ms;
     int64_t max_sessions, max_sessions_per_owner;
     int64_t max_keyed; /* runtimes of a backend that holds files itself; 0: no bound of its own */
+    int64_t max_kept_keyed;             /* and its stopped ones that are kept after their session */
     int64_t pool_size, pool_max_age_ms; /* at most POOL_MAX */
     int64_t turn_waiters, turn_wait_ms;
     int64_t workspace_retention_ms, workspaces_max_bytes, history_retention_ms;
@@ -312,7 +313,7 @@ struct manager_stats {
     int64_t waiting_turns;
     int64_t workspaces, workspaces_kept;
     int64_t workspaces_kept_bytes; /* on disk, of those that were measured */
-    int64_t workspaces_dropped;    /* over workspaces_max_bytes, since the database was made */
+    int64_t workspaces_dropped;    /* over a bound, since the database was made */
     int64_t db_bytes, wal_bytes;
     int64_t last_sweep_at; /* wall ms */
 };

@@ -10,6 +10,7 @@
  * Files that outlive their session.  Each workspace is measured once when it is kept: nobody
  * writes to it until a session takes it up again, and then it is measured anew.  Over the bound on
  * all of them together those kept longest go; those of live sessions are not counted and never go.
+ * Where they are sandboxes at a backend, it is their number that is bounded.
  */
 #define BATCH 64
 #define ENTRIES_MAX 1000000 /* a workspace of more counts with what was seen */
@@ -62,10 +63,32 @@ bound(struct manager *m, struct sweep_report *r)
         note(&err);
     if (n <= 0)
         return;
-    r->workspaces_dropped = n;
+    r->workspaces_dropped += n;
     log_warning("kept workspaces take %" PRId64 " bytes, over SANDBOX_WORKSPACES_MAX_BYTES: the %d "
                 "kept longest, of %" PRId64 " bytes, are dropped",
                 before, n, before - after);
+}
+
+static void
+bound_keyed(struct manager *m, struct sweep_report *r)
+{
+    for (int i = 0; i < m->n_backends; i++) {
+        const char *backend = m->backends[i].name;
+        struct err err = ERR_INIT;
+        int n;
+
+        if (m->backends[i].sb->files != FILES_KEYED)
+            continue;
+        n = workspace_store_bound_of(m->db, backend, m->o.max_kept_keyed, &err);
+        if (n < 0)
+            note(&err);
+        if (n <= 0)
+            continue;
+        r->workspaces_dropped += n;
+        log_warning("more than %" PRId64 " stopped sandboxes of the backend %s are kept "
+                    "(DAYTONA_MAX_KEPT): the %d kept longest are deleted",
+                    m->o.max_kept_keyed, backend, n);
+    }
 }
 
 static void
@@ -101,5 +124,6 @@ upkeep_workspaces(struct manager *m, struct deadline d, struct sweep_report *r)
 {
     measure(m, d);
     bound(m, r);
+    bound_keyed(m, r);
     remove_doomed(m, d, r);
 }

@@ -106,6 +106,42 @@ workspace_store_bound(struct db *db, int64_t max_bytes, int64_t *ret_before, int
     return b.dropped;
 }
 
+struct bounding_of {
+    const char *backend;
+    int64_t max;
+    int dropped;
+};
+
+static int
+bound_of_tx(struct db *db, void *ctx, struct err *err)
+{
+    struct bounding_of *b = ctx;
+
+    b->dropped = sql_run(db, err,
+                         "UPDATE workspaces SET state = 'doomed', kept_since = NULL,"
+                         " kept_bytes = NULL WHERE workspace_id IN (SELECT workspace_id FROM"
+                         " workspaces WHERE state = 'kept' AND backend = ?"
+                         " ORDER BY kept_since DESC, workspace_id DESC LIMIT -1 OFFSET ?)",
+                         "ti", b->backend, b->max);
+    if (b->dropped < 0)
+        return -1;
+    return sql_run(db, err, "UPDATE workspaces_dropped SET n = n + ?", "i", (int64_t)b->dropped);
+}
+
+int
+workspace_store_bound_of(struct db *db, const char *backend, int64_t max_n, struct err *err)
+{
+    struct bounding_of b = {backend, max_n, 0};
+    int64_t kept;
+
+    if (sql_int(db, &kept, err,
+                "SELECT count(*) FROM workspaces WHERE state = 'kept' AND backend = ?", "t",
+                backend) < 0 ||
+        (kept > max_n && sql_tx(db, bound_of_tx, &b, err) < 0))
+        return -1;
+    return b.dropped;
+}
+
 int
 workspace_store_removed(struct db *db, int64_t workspace_id, struct err *err)
 {

@@ -39,6 +39,9 @@ int workspace_store_measured(struct db *db, const struct workspace_row *w, int64
  * did; *ret_before and *ret_after are what all took. Unmeasured ones count nothing. */
 int workspace_store_bound(struct db *db, int64_t max_bytes, int64_t *ret_before, int64_t *ret_after,
                           struct err *err);
+/* While more than max_n of a backend are kept, the longest kept becomes doomed. How many did;
+ * their files are not here, and count no bytes. */
+int workspace_store_bound_of(struct db *db, const char *backend, int64_t max_n, struct err *err);
 /* The files of a doomed one are gone: the row goes. */
 int workspace_store_removed(struct db *db, int64_t workspace_id, struct err *err);
 /* The state of its row; 1, or 0 when there is none. */

@@ -16,7 +16,7 @@ from stack import wait_until
 STACK = DaytonaStack
 SETTINGS = {"SANDBOX_REAP_INTERVAL": "0.5", "SANDBOX_HTTP_TIMEOUT": 2, "SANDBOX_START_TIMEOUT": 6, "SANDBOX_MAX_EXEC_TIMEOUT": 20,
             "SANDBOX_EXEC_TIMEOUT": 10,
-            "DAYTONA_MAX_SANDBOXES": 4, "SANDBOX_MAX_SESSIONS": 8, "SANDBOX_WORKERS_API": 6}
+            "DAYTONA_MAX_SANDBOXES": 4, "DAYTONA_MAX_KEPT": 2, "SANDBOX_MAX_SESSIONS": 8, "SANDBOX_WORKERS_API": 6}
 BOUND = 25  # seconds: no call takes longer, whatever Daytona does
 
 
@@ -207,6 +207,20 @@ def test_idle_expiry_stops_and_keeps(stack, client, daytona):
     assert client.delete("/v1/sessions/i").status == 204
     wait_until(lambda: daytona.seen()["alive"] == 0, 20, "the sandbox's end")
     assert client.open("i")["files_kept"] is False
+
+
+def test_so_many_are_kept_and_no_more(stack, client, daytona):
+    for name in ("k1", "k2", "k3"):
+        client.open(name, ttl=1)
+        client.run(name, f"open('f', 'w').write('{name}')")
+        wait_until(lambda: client.get("/v1/sessions/" + name).status == 404, 20, "expiry")
+    wait_until(lambda: daytona.seen()["alive"] == 2, 20, "the end of the one kept longest")
+    assert client.open("k1")["files_kept"] is False
+    for name in ("k2", "k3"):
+        assert client.open(name)["files_kept"] is True
+        assert client.get(f"/v1/sessions/{name}/files/f").body == name.encode()
+    assert "(DAYTONA_MAX_KEPT): the 1 kept longest are deleted" in stack.log("master")
+    assert json.loads(stack.ctl("status", "--json"))["workspaces"]["dropped"] >= 1
 
 
 # what a run keeps

@@ -323,6 +323,25 @@ t_kept_files_are_bounded(void **state)
 }
 
 static void
+t_kept_sandboxes_are_bounded_in_number(void **state)
+{
+    struct store_fixture *f = *state;
+    struct session_counts c;
+
+    keep_one(f, "oldest", 0);
+    keep_one(f, "old", 0);
+    keep_one(f, "new", -1);
+    assert_int_equal(workspace_store_bound_of(f->db, "daytona", 0, NULL), 0); /* another's */
+    assert_int_equal(workspace_store_bound_of(f->db, "jupyter", 3, NULL), 0);
+    assert_int_equal(workspace_store_bound_of(f->db, "jupyter", 1, NULL), 2);
+    assert_string_equal(store_fixture_ask(f, "SELECT name FROM v_workspaces WHERE state = 'kept'"),
+                        "new");
+    assert_int_equal(workspace_store_bound_of(f->db, "jupyter", 0, NULL), 1);
+    assert_int_equal(session_store_counts(f->db, &c, NULL), 0);
+    assert_true(c.workspaces_kept == 0 && c.workspaces_dropped == 3);
+}
+
+static void
 t_list_pages_and_filters(void **state)
 {
     struct store_fixture *f = *state;
@@ -496,6 +515,7 @@ main(void)
         T(t_close_moves_to_the_history),
         T(t_kept_files_are_found_again),
         T(t_kept_files_are_bounded),
+        T(t_kept_sandboxes_are_bounded_in_number),
         T(t_list_pages_and_filters),
         T(t_reboot),
         T(t_counts),
