@@ -44,7 +44,7 @@ look_there(struct manager *m, const struct execution_request *q, struct session 
 {
     struct file_list list = {0};
 
-    if (manager_backend(m, s->backend, &c->sb, err) < 0)
+    if (manager_backend_of(m, s, &c->sb, err) < 0)
         return -1;
     if (!q->capture->changed)
         return 0;

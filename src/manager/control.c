@@ -41,9 +41,12 @@ static int
 restart_held(struct manager *m, struct session *s, struct wait *w, struct err *err)
 {
     struct db_now now;
+    struct sandbox *sb = NULL;
     int64_t sid = s->sid;
     int r;
 
+    if (manager_backend_of(m, s, &sb, err) < 0)
+        return -1;
     session_done(s);
     r = session_store_by_sid(m->db, sid, s, err);
     if (r == 0)

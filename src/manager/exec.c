@@ -57,8 +57,9 @@ static int
 prepare(struct run *r, struct err *err)
 {
     struct wait w = {.d = deadline_in(r->m->o.start_timeout_ms), .gone = run_given_up, .ctx = r};
+    struct sandbox *sb = NULL;
 
-    if (reread(r, err) < 0)
+    if (reread(r, err) < 0 || manager_backend_of(r->m, &r->s, &sb, err) < 0)
         return -1;
     if (r->s.busy_execution[0] && (settle_unfinished(r->m, &r->s, err) < 0 || reread(r, err) < 0))
         return -1;

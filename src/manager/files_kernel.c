@@ -52,7 +52,7 @@ attempt(struct manager *m, const struct session *s, struct job *j, struct err *e
     struct sandbox *sb = NULL;
     int64_t ms = j->within_ms ? j->within_ms : TRANSFER_MS;
 
-    if (manager_backend(m, s->backend, &sb, err) < 0)
+    if (manager_backend_of(m, s, &sb, err) < 0)
         return -1;
     if (!sb->ops->get_file)
         return err_slug(err, ERR_UNAVAILABLE, "not_implemented",
@@ -68,8 +68,9 @@ run_held(struct manager *m, int64_t sid, struct session *s, struct job *j, struc
 {
     struct wait w = {.d = deadline_in(m->o.start_timeout_ms)};
     struct err first = ERR_INIT;
+    struct sandbox *sb = NULL;
 
-    if (reread(m, sid, s, err) < 0)
+    if (reread(m, sid, s, err) < 0 || manager_backend_of(m, s, &sb, err) < 0)
         return -1;
     if (s->busy_execution[0] && (settle_unfinished(m, s, err) < 0 || reread(m, sid, s, err) < 0))
         return -1;

@@ -66,9 +66,12 @@ struct db_now manager_now(const struct manager *m);
 const char *caller_owner(const struct caller *c);
 /* The sandbox of a backend by name. ERR_INVALID "unknown_backend". */
 int manager_backend(struct manager *m, const char *name, struct sandbox **ret, struct err *err);
+/* The same for a session's own. ERR_UNAVAILABLE "unavailable": its settings were taken away. */
+int manager_backend_of(struct manager *m, const struct session *s, struct sandbox **ret,
+                       struct err *err);
 /* How many runtimes it may have at once; 0: no bound of its own. */
 int64_t manager_max_of(struct manager *m, const char *backend);
-/* Where the files of its sessions are; FILES_IN_WORKSPACE for one that is not set up. */
+/* Where the files of its sessions are, also where it is not set up any more. */
 enum sandbox_files manager_files_of(struct manager *m, const char *backend);
 /* The backend whose kernels are anonymous at their start, so that the pool can hold them; NULL if
  * there is none. */

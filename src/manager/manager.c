@@ -47,12 +47,25 @@ manager_backend(struct manager *m, const char *name, struct sandbox **ret, struc
                     name);
 }
 
+int
+manager_backend_of(struct manager *m, const struct session *s, struct sandbox **ret,
+                   struct err *err)
+{
+    if (manager_backend(m, s->backend, ret, NULL) == 0)
+        return 0;
+    return err_slug(err, ERR_UNAVAILABLE, "unavailable",
+                    "the session is on the backend %s, which is not set up here any more: it can "
+                    "be deleted, or used again once that is",
+                    s->backend);
+}
+
 enum sandbox_files
 manager_files_of(struct manager *m, const char *backend)
 {
     struct sandbox *sb = NULL;
 
-    return manager_backend(m, backend, &sb, NULL) == 0 ? sb->files : FILES_IN_WORKSPACE;
+    return manager_backend(m, backend, &sb, NULL) == 0 ? sb->files
+                                                       : sandbox_files_of(backend, &m->o.sandbox);
 }
 
 int64_t

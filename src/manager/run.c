@@ -116,7 +116,7 @@ attempt(struct run *r, struct execution_result *res, struct err *err)
     struct runtime_ref ref;
     struct sandbox *sb = NULL;
 
-    if (manager_backend(r->m, r->s.backend, &sb, err) < 0 ||
+    if (manager_backend_of(r->m, &r->s, &sb, err) < 0 ||
         runtime_ref_of(r->m, &r->s, dir, &ref, err) < 0 ||
         evidence_before(&r->evidence, r->m, sb, r->s.handle, err) < 0)
         return -1;

@@ -23,12 +23,15 @@ runtime_end(struct manager *m, const char *backend, const char *handle)
     struct sandbox *sb = NULL;
 
     manager_promise(m, m->o.sandbox.http_timeout_ms * 2);
-    if (manager_backend(m, backend, &sb, &err) == 0) {
-        if (sb->ops->forget)
-            sb->ops->forget(sb, handle);
-        if (sb->ops->close(sb, handle, manager_end_deadline(m), &err) == 0)
-            return true;
+    if (manager_backend(m, backend, &sb, &err) < 0) {
+        log_warning("the end of runtime %s is left undone: %s", handle, err.msg);
+        /* Found again by its key when the backend is; a row of it would count against the cap. */
+        return manager_files_of(m, backend) == FILES_KEYED;
     }
+    if (sb->ops->forget)
+        sb->ops->forget(sb, handle);
+    if (sb->ops->close(sb, handle, manager_end_deadline(m), &err) == 0)
+        return true;
     log_warning("the end of runtime %s is not confirmed: %s", handle, err.msg);
     return false;
 }
@@ -225,7 +228,7 @@ runtime_start(struct manager *m, const struct session *s, struct runtime_made *m
     *ret_uncertain = false;
     memset(made, 0, sizeof *made);
     runtime_key(s->workspace_id, key);
-    if (manager_backend(m, s->backend, &sb, err) < 0 ||
+    if (manager_backend_of(m, s, &sb, err) < 0 ||
         (isolation_kept(m, sb) && isolation_check(m, false, err) < 0) ||
         (sb->files == FILES_IN_WORKSPACE &&
          place_create(&m->place, s->workspace_id, NULL, err) < 0))

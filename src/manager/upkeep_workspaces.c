@@ -2,6 +2,7 @@
 #include "manager/internal.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "store/workspace_store.h"
@@ -13,7 +14,8 @@
  * Where they are sandboxes at a backend, it is their number that is bounded.
  */
 #define BATCH 64
-#define ENTRIES_MAX 1000000 /* a workspace of more counts with what was seen */
+#define DISCARD_FAILURES_MAX 3 /* of a backend in one sweep */
+#define ENTRIES_MAX 1000000    /* a workspace of more counts with what was seen */
 
 static void
 note(const struct err *err)
@@ -91,31 +93,49 @@ bound_keyed(struct manager *m, struct sweep_report *r)
     }
 }
 
+/* What a backend holds is ended first. One that is not set up any more is not asked, one that does
+ * not answer not for all: their workspaces wait, and those of others do not wait for them. */
+static bool
+discard(struct manager *m, const struct workspace_row *w, int failures[BACKENDS_MAX])
+{
+    int i = 0;
+
+    if (manager_files_of(m, w->backend) != FILES_KEYED)
+        return true;
+    while (i < m->n_backends && strcmp(m->backends[i].name, w->backend) != 0)
+        i++;
+    if (i == m->n_backends || failures[i] >= DISCARD_FAILURES_MAX)
+        return false;
+    if (runtime_discard(m, w->backend, w->workspace_id))
+        return true;
+    failures[i]++;
+    return false;
+}
+
 static void
 remove_doomed(struct manager *m, struct deadline d, struct sweep_report *r)
 {
     struct workspace_row rows[BATCH];
-    int64_t kept_before = clock_wall_ms() - m->o.workspace_retention_ms;
+    int64_t kept_before = clock_wall_ms() - m->o.workspace_retention_ms, after = 0;
+    int failures[BACKENDS_MAX] = {0};
     struct err err = ERR_INIT;
-    int n = BATCH, removed = BATCH;
+    int n = BATCH;
 
-    /* Those that cannot be removed stay on the list. */
-    while (n == BATCH && removed > 0 && !deadline_passed(d)) {
-        removed = 0;
-        n = workspace_store_doomed(m->db, kept_before, rows, BATCH, &err);
+    while (n == BATCH && !deadline_passed(d)) {
+        n = workspace_store_doomed(m->db, kept_before, after, rows, BATCH, &err);
         if (n < 0)
             note(&err);
         for (int i = 0; i < n && !deadline_passed(d); i++) {
             err = (struct err)ERR_INIT;
-            if (!runtime_discard(m, rows[i].backend, rows[i].workspace_id))
+            after = rows[i].workspace_id;
+            if (!discard(m, &rows[i], failures))
                 continue;
             if (manager_workspace_remove(m, rows[i].backend, rows[i].workspace_id, &err) < 0 ||
                 workspace_store_removed(m->db, rows[i].workspace_id, &err) < 0)
                 note(&err);
             else
-                removed++;
+                r->workspaces_removed++;
         }
-        r->workspaces_removed += removed;
     }
 }
 

@@ -20,3 +20,11 @@ sandbox_new(const char *backend, const struct sandbox_options *o, struct sandbox
             return BACKENDS[i].make(o, ret, err);
     return err_set(err, ERR_INVALID, "no backend is called %s", backend);
 }
+
+enum sandbox_files
+sandbox_files_of(const char *backend, const struct sandbox_options *o)
+{
+    if (strcmp(backend, "daytona") == 0)
+        return FILES_KEYED;
+    return o->transfer_kernel ? FILES_IN_RUNTIME : FILES_IN_WORKSPACE;
+}

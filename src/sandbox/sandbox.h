@@ -197,4 +197,7 @@ struct sandbox {
 int sandbox_new(const char *backend, const struct sandbox_options *o, struct sandbox **ret,
                 struct err *err);
 
+/* Where its files are, set up or not; FILES_IN_WORKSPACE for an unknown name. */
+enum sandbox_files sandbox_files_of(const char *backend, const struct sandbox_options *o);
+
 #endif

@@ -23,8 +23,8 @@ read_workspaces(struct db *db, int r, sqlite3_stmt *s, struct workspace_row *ret
 }
 
 int
-workspace_store_doomed(struct db *db, int64_t kept_before, struct workspace_row *ret, int max,
-                       struct err *err)
+workspace_store_doomed(struct db *db, int64_t kept_before, int64_t after, struct workspace_row *ret,
+                       int max, struct err *err)
 {
     sqlite3_stmt *s;
     int r = sql_run(db, err,
@@ -34,8 +34,10 @@ workspace_store_doomed(struct db *db, int64_t kept_before, struct workspace_row 
 
     if (r < 0)
         return -1;
-    r = sql_first(db, &s, err, "SELECT " COLUMNS " FROM workspaces WHERE state = 'doomed' LIMIT ?",
-                  "d", max);
+    r = sql_first(db, &s, err,
+                  "SELECT " COLUMNS " FROM workspaces WHERE state = 'doomed' AND workspace_id > ?"
+                  " ORDER BY workspace_id LIMIT ?",
+                  "id", after, max);
     return read_workspaces(db, r, s, ret, err);
 }
 

@@ -26,10 +26,10 @@ struct workspace_row {
     int64_t kept_since; /* wall ms */
 };
 
-/* kept since before `kept_before` become doomed (wall ms); then all doomed ones, at most max.
- * Returns how many, or -1. */
-int workspace_store_doomed(struct db *db, int64_t kept_before, struct workspace_row *ret, int max,
-                           struct err *err);
+/* kept since before `kept_before` become doomed (wall ms); then all doomed ones of an id above
+ * `after`, in that order, at most max. Returns how many, or -1. */
+int workspace_store_doomed(struct db *db, int64_t kept_before, int64_t after,
+                           struct workspace_row *ret, int max, struct err *err);
 /* Kept ones whose size is not known yet, the longest kept first, at most max. */
 int workspace_store_unmeasured(struct db *db, struct workspace_row *ret, int max, struct err *err);
 /* What it takes on disk. 1, or 0 when it was used since it was read: then it may have changed. */

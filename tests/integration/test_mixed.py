@@ -1,4 +1,5 @@
 """Both backends in one deployment: a session says which; where one is down, the other goes on."""
+import contextlib
 import json
 import signal
 
@@ -87,3 +88,49 @@ def test_without_the_gateway(stack, client):
     finally:
         stack.start_gateway()
     wait_until(lambda: client.get("/readyz").status == 200, 30, "readyz")
+
+
+@contextlib.contextmanager
+def not_set_up(stack, setting):
+    """The service without a setting meanwhile, as if an operator had taken it out of its file."""
+    path = stack.path("husk.conf")
+    with open(path) as f:
+        whole = f.read()
+    for text in ("".join(line for line in whole.splitlines(True) if not line.startswith(setting + "=")), whole):
+        stack.stop_process("master")
+        with open(path, "w") as f:
+            f.write(text)
+        stack.start_master()
+        if text != whole:
+            try:
+                yield
+            except BaseException:
+                with open(path, "w") as f:
+                    f.write(whole)
+                raise
+
+
+def test_sessions_of_a_backend_that_is_not_set_up_any_more(stack, client, daytona):
+    """They say so, whatever is asked of them, and can be deleted; what they left ends once the backend is back."""
+    for name in ("stays", "goes"):
+        client.open(name, backend="daytona", ttl=600)
+    client.run("stays", "x = 1; open('f', 'w').write('kept')")
+    with not_set_up(stack, "DAYTONA_API_KEY"):
+        url = "/v1/sessions/stays"
+        calls = [("GET", url + "/files", None), ("GET", url + "/files/f", None), ("PUT", url + "/files/g", None), ("DELETE", url + "/files/f", None),
+                 ("POST", url + "/exec", {"code": "1"}), ("POST", url + "/restart", {}), ("POST", "/v1/exec", {"code": "1", "session_id": "stays"}),
+                 ("POST", "/v1/exec", {"code": "1", "session_id": "stays", "capture": True})]
+        for method, path, body in calls:
+            answer = client.request(method, path, body=b"g" if method == "PUT" else None, json_body=body)
+            assert (answer.status, answer.code) == (503, "unavailable") and "backend daytona" in answer.json()["detail"], (method, path, answer)
+        assert client.get(url).json()["backend"] == "daytona" and client.get("/readyz").status == 200
+        refused = client.post("/v1/sessions", {"session_id": "n", "backend": "daytona"})
+        assert (refused.status, refused.code) == (400, "unknown_backend")
+        assert client.delete("/v1/sessions/goes").status == 204
+        assert stack.sql("SELECT count(*) FROM runtimes WHERE name = 'goes'") == [(0,)]  # or it would count for ever
+        stack.sweep()
+        client.open("j")
+        assert client.run("j", "print(2)")["stdout"] == "2\n"
+        assert daytona.seen()["alive"] == 2
+    assert client.run("stays", "print(open('f').read(), x)")["stdout"] == "kept 1\n"
+    wait_until(lambda: daytona.seen()["alive"] == 1, 60, "the end of what was deleted meanwhile")

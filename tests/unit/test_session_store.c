@@ -268,10 +268,11 @@ t_kept_files_are_found_again(void **state)
     assert_true(s.workspace_id != workspace && !s.files_kept);
     close_now(f, s.sid, WORKSPACE_KEPT);
     session_done(&s);
-    assert_int_equal(workspace_store_doomed(f->db, 0, rows, 4, NULL), 1);
+    assert_int_equal(workspace_store_doomed(f->db, 0, 0, rows, 4, NULL), 1);
+    assert_int_equal(workspace_store_doomed(f->db, 0, workspace, rows, 4, NULL), 0);
     assert_true(rows[0].workspace_id == workspace);
     assert_int_equal(workspace_store_removed(f->db, workspace, NULL), 1);
-    assert_int_equal(workspace_store_doomed(f->db, f->now.wall_ms + 1, rows, 4, NULL), 1);
+    assert_int_equal(workspace_store_doomed(f->db, f->now.wall_ms + 1, 0, rows, 4, NULL), 1);
 }
 
 static void
