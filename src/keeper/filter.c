@@ -117,6 +117,8 @@ static const struct filter_row conditions[] = {
      "the kernel loads for whoever asks"},
     {"socket INET, INET6 in tier container with egress none", EAFNOSUPPORT,
      "there is no network namespace: without such sockets there is no network"},
+    {"socket NETLINK in tier container with egress none", EOPNOTSUPP,
+     "there is no network to ask about; libzmq goes on with this answer"},
     {"socketpair of other families than UNIX", EAFNOSUPPORT, "as for socket"},
     {"shmget, semget, msgget in tier container", EPERM,
      "System V objects are everybody's there, and stay behind"},
@@ -126,6 +128,13 @@ static const struct filter_row conditions[] = {
     {"setsockopt of SO_LINGER", 0,
      "and not set: a descriptor is closed by whoever it is sent to last, and the gateway would "
      "wait as long as it says"},
+    {"setsockopt of SO_ATTACH_FILTER, SO_ATTACH_BPF and those of REUSEPORT", EPERM,
+     "code for the kernel, which keeps copies that no limit of memory counts"},
+    {"setsockopt of memberships of IPv6 groups", EPERM,
+     "thousands a socket, which no limit of memory counts"},
+    {"fcntl of F_OFD_SETLK, F_OFD_SETLKW", EINVAL,
+     "as before Linux 3.15: no limit of memory counts locks, and of these it cannot be told whose "
+     "they are; libraries use the other kinds"},
     {"fadvise64 of DONTNEED", 0,
      "advice, and not taken: others would have to read the files all share from the disk again"},
     {"mmap, memfd_create, shmget of huge pages", EPERM,
@@ -170,6 +179,10 @@ filter_error_name(int error)
         return "done";
     case EPERM:
         return "EPERM";
+    case EINVAL:
+        return "EINVAL";
+    case EOPNOTSUPP:
+        return "EOPNOTSUPP";
     case ENOSYS:
         return "ENOSYS";
     case EAFNOSUPPORT:
@@ -246,11 +259,12 @@ add_families(scmp_filter_ctx c, bool inet)
     for (uint64_t family = 0; r == 0 && family < FAMILIES; family++) {
         bool internet = family == AF_INET || family == AF_INET6;
 
-        if (family == AF_UNIX || family == AF_NETLINK || (internet && inet))
+        if (family == AF_UNIX || ((internet || family == AF_NETLINK) && inet))
             continue;
-        r = DENY_IF(c, EAFNOSUPPORT, socket, SCMP_A0(SCMP_CMP_EQ, family));
+        r = DENY_IF(c, family == AF_NETLINK ? EOPNOTSUPP : EAFNOSUPPORT, socket,
+                    SCMP_A0(SCMP_CMP_EQ, family));
     }
-    if (r == 0)
+    if (r == 0 && inet)
         r = DENY_IF(c, EPERM, socket, SCMP_A0(SCMP_CMP_EQ, AF_NETLINK),
                     SCMP_A2(SCMP_CMP_NE, NETLINK_ROUTE));
     return r;
@@ -320,6 +334,31 @@ add_linger(scmp_filter_ctx c)
                    SCMP_A2(SCMP_CMP_MASKED_EQ, LOW, SO_LINGER));
 }
 
+/* What makes the kernel keep memory that control groups do not count. The rest of it is watched
+ * (keeper/hoard.h). */
+static int
+add_hoards(scmp_filter_ctx c)
+{
+    static const struct {
+        int level, option;
+    } options[] = {
+        {SOL_SOCKET, SO_ATTACH_FILTER},         {SOL_SOCKET, SO_ATTACH_BPF},
+        {SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF}, {SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF},
+        {IPPROTO_IPV6, IPV6_JOIN_GROUP},        {IPPROTO_IPV6, IPV6_JOIN_ANYCAST},
+        {IPPROTO_IPV6, MCAST_JOIN_GROUP},       {IPPROTO_IPV6, MCAST_JOIN_SOURCE_GROUP},
+    };
+    static const uint64_t commands[] = {F_OFD_SETLK, F_OFD_SETLKW};
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < sizeof options / sizeof *options; i++)
+        r = DENY_IF(c, EPERM, setsockopt,
+                    SCMP_A1(SCMP_CMP_MASKED_EQ, LOW, (uint64_t)options[i].level),
+                    SCMP_A2(SCMP_CMP_MASKED_EQ, LOW, (uint64_t)options[i].option));
+    for (size_t i = 0; r == 0 && i < sizeof commands / sizeof *commands; i++)
+        r = DENY_IF(c, EINVAL, fcntl, SCMP_A1(SCMP_CMP_MASKED_EQ, LOW, commands[i]));
+    return r;
+}
+
 static int
 add_forgetting(scmp_filter_ctx c)
 {
@@ -372,6 +411,8 @@ build(scmp_filter_ctx c, const struct filter_options *o)
         r = add_ioctls(c);
     if (r == 0)
         r = add_linger(c);
+    if (r == 0)
+        r = add_hoards(c);
     if (r == 0)
         r = add_forgetting(c);
     if (r == 0)

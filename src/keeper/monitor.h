@@ -27,6 +27,7 @@ struct monitor {
     int hold;           /* on the workspace */
     int tree;           /* its mount in the sandbox, -1 where it is none */
     bool killed;        /* the sandbox was ended from outside */
+    bool hoarded;       /* for memory that its control group does not count */
 };
 
 /* Runs one kernel to its end in this process: takes the shim's connection and the descriptors of

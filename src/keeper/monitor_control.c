@@ -23,6 +23,8 @@ monitor_counters(const struct monitor *m, struct wire_counters *ret)
 
     *ret = (struct wire_counters){-1, -1, -1, -1, -1, -1};
     cgroup_counters(&m->cgroup, ret);
+    if (m->hoarded && ret->oom_kills >= 0)
+        ret->oom_kills++;
     if (m->o->images && m->tree >= 0 && fstatfs(m->tree, &fs) == 0) {
         ret->disk_free_bytes = (int64_t)fs.f_bavail * (int64_t)fs.f_bsize;
         ret->disk_free_inodes = (int64_t)fs.f_ffree;
@@ -84,13 +86,16 @@ monitor_answer(struct monitor *m, int fd)
         rc = err_sys(&err, ERR_INVALID, EPROTO, "the monitor is of another version");
     else if (q.op == WIRE_ATTACH)
         rc = attach(m, q.workspace, &owned, &err);
-    else if (q.op == WIRE_END)
+    else if (q.op == WIRE_END || q.op == WIRE_HOARD)
         m->killed = true;
     else if (q.op != WIRE_HELLO)
         rc = err_sys(&err, ERR_INVALID, EPROTO, "the monitor does not know this question");
+    m->hoarded = m->hoarded || q.op == WIRE_HOARD;
     fill_reply(m, &q, &a);
-    if (q.op == WIRE_HELLO)
+    if (q.op == WIRE_HELLO) {
         monitor_counters(m, &a.counters);
+        a.value = m->box.pid;
+    }
     if (rc < 0) {
         a.error = errno_of(&err);
         (void)snprintf(a.detail, sizeof(a.detail), "%.190s", err.msg);

@@ -21,6 +21,7 @@
 #include "base/packet.h"
 #include "base/sig.h"
 #include "keeper/egress.h"
+#include "keeper/hoard.h"
 #include "keeper/monitor.h"
 #include "keeper/sandboxes.h"
 #include "keeper/sweep.h"
@@ -31,7 +32,7 @@
 #define WARN_INTERVAL_MS 1000
 #define OWN_FDS 4 /* polled besides those of adopted monitors */
 
-enum child_kind { CHILD_MONITOR, CHILD_REQUEST, CHILD_SWEEP };
+enum child_kind { CHILD_MONITOR, CHILD_REQUEST, CHILD_SWEEP, CHILD_HOARD };
 
 struct child {
     pid_t pid;
@@ -49,6 +50,9 @@ struct loop {
     int egress_fd; /* of egress_watch(), or -1 */
     bool sweeping, sweep_wanted;
     struct deadline next_sweep;
+    struct hoard_watch hoard;
+    bool searching; /* whose it is */
+    struct deadline next_look;
     int64_t warned_ms;
 };
 
@@ -129,6 +133,10 @@ run_child(const struct keeper *k, enum child_kind kind, int fd)
         files_serve(k, connection);
         return;
     }
+    if (kind == CHILD_HOARD) {
+        hoard_end(&k->o, k->max_sandboxes);
+        return;
+    }
     sweep_run(&k->o);
     if (k->ready)
         volume_sweep(&k->o);
@@ -159,6 +167,7 @@ start_child(struct loop *l, enum child_kind kind, int fd)
     l->requests += kind == CHILD_REQUEST;
     l->monitors += kind == CHILD_MONITOR;
     l->sweeping = l->sweeping || kind == CHILD_SWEEP;
+    l->searching = l->searching || kind == CHILD_HOARD;
     return 0;
 }
 
@@ -177,10 +186,13 @@ forget_child(struct loop *l, pid_t pid, int status)
         l->monitors -= kind == CHILD_MONITOR;
         if (kind == CHILD_SWEEP)
             l->sweeping = false;
+        if (kind == CHILD_HOARD)
+            l->searching = false;
         if (!well)
             log_warning("%s %d ended by %s %d",
                         kind == CHILD_MONITOR   ? "monitor"
                         : kind == CHILD_REQUEST ? "the answer to a question, process"
+                        : kind == CHILD_HOARD   ? "the search for memory, process"
                                                 : "the sweep, process",
                         (int)pid, WIFSIGNALED(status) ? "signal" : "exit",
                         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
@@ -283,6 +295,20 @@ sweep_if_due(struct loop *l)
     l->next_sweep = deadline_in(SWEEP_INTERVAL_MS);
 }
 
+/* How long nothing needs to be looked at. */
+static int
+watch_hoards(struct loop *l)
+{
+    if (!l->monitors && !l->n_adopted)
+        return SWEEP_INTERVAL_MS;
+    if (deadline_passed(l->next_look)) {
+        l->next_look = deadline_in(HOARD_LOOK_MS);
+        if (!l->searching && hoard_suspected(&l->hoard))
+            (void)start_child(l, CHILD_HOARD, -1);
+    }
+    return deadline_poll_ms(l->next_look, HOARD_LOOK_MS);
+}
+
 /* Signals that have come; true: it is time to end. */
 static bool
 take_signals(struct loop *l)
@@ -319,6 +345,7 @@ serve(struct loop *l, struct err *err)
 
     for (;;) {
         sweep_if_due(l);
+        int look_ms = watch_hoards(l);
         p[0] = (struct pollfd){.fd = l->k->signals_fd, .events = POLLIN};
         p[1] = (struct pollfd){.fd = l->k->launch_fd, .events = POLLIN};
         p[2] = (struct pollfd){.fd = l->requests < REQUESTS_MAX ? l->k->files_fd : -1,
@@ -326,8 +353,7 @@ serve(struct loop *l, struct err *err)
         p[3] = (struct pollfd){.fd = l->egress_fd, .events = POLLIN};
         for (int i = 0; i < l->n_adopted; i++)
             p[OWN_FDS + i] = (struct pollfd){.fd = l->adopted[i], .events = POLLIN};
-        int n = poll(p, OWN_FDS + (nfds_t)l->n_adopted,
-                     deadline_poll_ms(l->next_sweep, SWEEP_INTERVAL_MS));
+        int n = poll(p, OWN_FDS + (nfds_t)l->n_adopted, deadline_poll_ms(l->next_sweep, look_ms));
         if (n < 0 && errno != EINTR)
             return err_sys(err, ERR_INTERNAL, errno, "cannot wait");
         if (n <= 0)
@@ -348,7 +374,7 @@ int
 server_run(struct keeper *k, struct err *err)
 {
     struct err unwatched = ERR_INIT;
-    struct loop l = {.k = k, .max_children = k->max_sandboxes + REQUESTS_MAX + 1};
+    struct loop l = {.k = k, .max_children = k->max_sandboxes + REQUESTS_MAX + 2};
     int64_t sandboxes = 0;
     char none[WIRE_KERNEL_MAX];
 
@@ -357,6 +383,8 @@ server_run(struct keeper *k, struct err *err)
     l.polled = xcalloc((size_t)k->max_sandboxes + OWN_FDS, sizeof(*l.polled));
     l.sweep_wanted = true;
     l.next_sweep = deadline_in(SWEEP_INTERVAL_MS);
+    l.next_look = deadline_in(HOARD_LOOK_MS);
+    hoard_open(&l.hoard);
     l.egress_fd = k->ready ? egress_watch(&k->o, &unwatched) : -1;
     if (unwatched.code)
         log_warning("%s: they are looked at every %d s", unwatched.msg, SWEEP_INTERVAL_MS / 1000);
@@ -370,6 +398,7 @@ server_run(struct keeper *k, struct err *err)
     for (int i = 0; i < l.n_adopted; i++)
         (void)close(l.adopted[i]);
     cleanup_close(&l.egress_fd);
+    hoard_close(&l.hoard);
     free(l.children);
     free(l.adopted);
     free(l.polled);

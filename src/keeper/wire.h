@@ -44,10 +44,12 @@ enum wire_op {
     WIRE_LIST,   /* worker: the sandbox whose kernel id comes next after the request's ("" begins);
                     ENOENT: that was the last one. value is how many there are */
 
-    WIRE_HELLO = 32, /* keeper -> monitor: answers with its kernel, workspace, uid and counters */
+    WIRE_HELLO = 32, /* keeper -> monitor: answers with its kernel, workspace, uid and counters;
+                        value is its init's process */
     WIRE_ATTACH,     /* keeper -> monitor: this workspace becomes the kernel's; where it is mounted
                         a detached tree rides along (descriptor) */
     WIRE_END,        /* keeper -> monitor: end the sandbox now */
+    WIRE_HOARD,      /* the same, for memory the kernel keeps and no limit counts: told as oom */
 };
 
 #define WIRE_START_FDS 7 /* stdout, stderr, then shell iopub stdin control hb, listening */

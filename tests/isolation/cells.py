@@ -539,6 +539,43 @@ except OSError as e: say("stopped by", e)
 say("PWN" if n >= 700 << 20 else "", n >> 20, "MiB in", len(held), "sockets")
 for s in held: s.close()
 """, {"rootless": "limits are per process where no control group is delegated"}, check="sibling_works", exhausts=True, may_die=True),
+    Cell("netlink_memory", "the machine's memory, by answers that wait in netlink sockets and no limit counts", """
+held = []; n = 0; about_lo = struct.pack("IHHIIBBHiII", 32, 18, 1, 1, 0, 0, 0, 0, 1, 0, 0)
+try:
+    while n < 600 << 20 and len(held) < 3900:
+        s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0); s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20); held.append(s)
+        for i in range(1000): s.send(about_lo)
+        n += s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+    say("PWN", n >> 20, "MiB in", len(held), "sockets")
+except OSError as e: say("stopped by", e)
+""", check="told_as_oom", exhausts=True, may_die=True),
+    Cell("error_memory", "the machine's memory, by errors that wait in sockets and no limit counts", """
+held = []; n = 0; block = bytes(1000)
+try:
+    while n < 500 << 20 and len(held) < 3900:
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.setsockopt(0, 11, 1); s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20); held.append(s)
+        for i in range(3000):
+            try: s.sendto(block, ("127.0.0.1", 9)) # nobody is there: with IP_RECVERR the refusal waits, 512 bytes and more
+            except ConnectionRefusedError: pass
+        n += 3000 * 512
+    say("PWN", n >> 20, "MiB in", len(held), "sockets")
+except OSError as e: say("stopped by", e)
+""", check="told_as_oom", exhausts=True, may_die=True),
+    Cell("lock_memory", "the machine's memory, by file locks, which no limit counts", """
+import fcntl
+files = [open(os.environ.get("TMPDIR", "/tmp") + f"/lock{i}", "w") for i in range(1500)]
+for i, f in enumerate(files):
+    for at in range(2000, 0, -2): fcntl.lockf(f, fcntl.LOCK_EX, 1, at)
+say("PWN", len(files) * 1000, "locks")
+""", check="told_as_oom", exhausts=True, may_die=True),
+    Cell("kernel_copies", "the machine's memory, by what the kernel keeps of socket options and no limit counts", """
+code = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0) * 4096); held = [socket.socket(socket.AF_UNIX)]
+attempt("filter", held[0].setsockopt, socket.SOL_SOCKET, 26, struct.pack("HxxxxxxQ", 4096, ctypes.addressof(code)))
+def groups():
+    held.append(socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)); i = struct.pack("I", socket.if_nametoindex("lo"))
+    for n in range(100): held[1].setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, socket.inet_pton(socket.AF_INET6, f"ff02::1:{n + 1:x}") + i)
+attempt("groups", groups)
+""", {"none": "no filter"}),
     Cell("shared_memory_hog", "all memory, by many processes and shared mappings", """
 import mmap
 k = []

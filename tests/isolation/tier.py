@@ -146,6 +146,11 @@ print(port)""")
 
     check_sibling_works = check_sibling_lives
 
+    def check_told_as_oom(self, result):
+        if TIER == "host" and result["reason"] != "oom":
+            return f"the reason told is {result['reason']}"
+        return self.check_sibling_works(result)
+
     def check_sibling_answers(self, _):
         began = time.monotonic()
         self.output(self.victim, "print(sum(range(10**6)))", 20)

@@ -98,6 +98,7 @@ try_arguments(void)
     static const int families[] = {AF_PACKET, AF_ALG, AF_VSOCK, AF_BLUETOOTH, AF_XDP, AF_CAN,
                                    AF_KEY,    AF_RDS, AF_TIPC,  AF_MAX + 20,  1000};
     struct rlimit none = {0, 0}, some = {64, 64}, core = {0, 0};
+    struct flock all = {.l_type = F_WRLCK};
     int pair[2];
 
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
@@ -130,6 +131,12 @@ try_arguments(void)
     CHECK(20, syscall(SYS_setrlimit, high | RLIMIT_CORE, &(struct rlimit){0, 0}) == 0);
     CHECK(32, getrlimit(RLIMIT_CORE, &none) == 0 && none.rlim_max == core.rlim_max);
     CHECK(21, setrlimit(RLIMIT_NOFILE, &some) == 0);
+    CHECK(33, fails(fcntl(0, F_OFD_SETLK, &all), EINVAL));
+    CHECK(34, fails(syscall(SYS_fcntl, 0, high | F_OFD_SETLKW, &all), EINVAL));
+    CHECK(35, fails(setsockopt(-1, SOL_SOCKET, SO_ATTACH_FILTER, "", 8), EPERM));
+    CHECK(36, fails(setsockopt(-1, IPPROTO_IPV6, IPV6_JOIN_GROUP, "", 8), EPERM));
+    CHECK(37, fails(setsockopt(-1, IPPROTO_IPV6, MCAST_JOIN_GROUP, "", 8), EPERM));
+    CHECK(38, fails(setsockopt(-1, IPPROTO_IP, IP_ADD_MEMBERSHIP, "", 8), EBADF));
     CHECK(25, setsockopt(-1, SOL_SOCKET, SO_LINGER, "", 8) == 0); /* done, and not done */
     CHECK(26, syscall(SYS_setsockopt, -1, high | SOL_SOCKET, high | SO_LINGER, "", 8) == 0);
     CHECK(27, syscall(SYS_fadvise64, -1, 0, 0, high | POSIX_FADV_DONTNEED) == 0); /* not made */
@@ -183,6 +190,7 @@ try_shared(void)
     CHECK(1, fails(socket(AF_INET, SOCK_STREAM, 0), EAFNOSUPPORT));
     CHECK(2, fails(socket(AF_INET6, SOCK_DGRAM, 0), EAFNOSUPPORT));
     CHECK(3, socket(AF_UNIX, SOCK_STREAM, 0) >= 0);
+    CHECK(7, fails(socket(AF_NETLINK, SOCK_RAW, 0), EOPNOTSUPP));
     CHECK(4, fails(syscall(SYS_shmget, 0, 4096, 0600), EPERM));
     CHECK(5, fails(syscall(SYS_semget, 0, 1, 0600), EPERM));
     CHECK(6, fails(syscall(SYS_msgget, 0, 0600), EPERM));
