@@ -119,9 +119,21 @@ int
 manager_file_remove(struct manager *m, struct file_lease *l, const char *path, size_t n,
                     bool recursive, struct err *err)
 {
+    char trace[TRACE_NAME_SIZE] = "";
+    struct err terr = ERR_INIT;
+    int rc;
+
     if (!in_workspace(m, &l->session))
         return kernel_file_remove(m, l->session.sid, path, n, recursive, err);
-    return workspace_unlink(&l->ws, path, n, recursive, err);
+    /* A full disk must not keep anybody from making room. */
+    if (recursive && !trace_leave(m, l->session.sid, trace, &terr) && terr.code != ERR_LIMIT) {
+        if (err)
+            *err = terr;
+        return -1;
+    }
+    rc = workspace_unlink(&l->ws, path, n, recursive, err);
+    trace_remove(m, trace);
+    return rc;
 }
 
 struct file_upload {
@@ -132,6 +144,7 @@ struct file_upload {
     size_t n;
     int fd;
     int64_t size;
+    char trace[TRACE_NAME_SIZE]; /* "": there is none */
 };
 
 static void
@@ -139,6 +152,7 @@ upload_free(struct file_upload *u)
 {
     if (u->fd >= 0)
         (void)close(u->fd);
+    trace_remove(u->m, u->trace);
     free(u->path);
     free(u);
 }
@@ -157,6 +171,8 @@ manager_upload_begin(struct manager *m, struct file_lease *l, const char *path, 
     u->fd = -1;
     if (!in_workspace(m, &l->session))
         rc = kernel_stage(m, &u->fd, err);
+    else if (!trace_leave(m, u->sid, u->trace, err))
+        rc = -1;
     else
         rc = upload_begin(&l->ws, path, n, &u->direct, err);
     if (rc < 0) {

@@ -50,6 +50,7 @@ struct manager {
     int64_t pool_next_ms;        /* monotonic; not before may the pool's next start be tried */
     int64_t pool_pause_ms;       /* how long the last failure made it wait, 0 none */
     int artifacts_fd;            /* the folder of contents; -1 until it is needed */
+    int traces_fd;               /* the folder of traces; -1: there is none */
     int64_t artifacts_looked_ms; /* monotonic; when the sweep last looked for unnamed ones */
 };
 
@@ -141,6 +142,14 @@ int manager_workspace_remove(struct manager *m, const char *backend, int64_t wor
                              struct err *err);
 
 /* artifacts.c */
+/* traces.c: that a session's files are being changed, for the sweep should we not get to the end of
+ * it. false with err; "" where none are left. */
+#define TRACE_NAME_SIZE 34
+bool trace_leave(struct manager *m, int64_t sid, char ret[TRACE_NAME_SIZE], struct err *err);
+void trace_remove(struct manager *m, const char *trace);
+/* Whose maker died: what is left of the change is removed. */
+void traces_follow(struct manager *m, struct deadline d, struct sweep_report *r);
+
 /* Makes m->artifacts_fd be there; not_implemented where nothing is kept. */
 int manager_artifacts_dir(struct manager *m, struct err *err);
 /* Removes a content that no row names; false where one does, or that cannot be told now. */

@@ -2,6 +2,7 @@
 #include "manager/manager.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,6 +164,13 @@ open_all(struct manager *m, struct err *err)
     m->lock_fd = lock_open(m->o.lock_path, err);
     if (m->lock_fd < 0 || manager_state_dir(m->o.spool_dir, err) < 0)
         return -1;
+    if (m->o.traces_dir) {
+        if (manager_state_dir(m->o.traces_dir, err) < 0)
+            return -1;
+        m->traces_fd = open(m->o.traces_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (m->traces_fd < 0)
+            return err_sys(err, ERR_UNAVAILABLE, errno, "the folder %s", m->o.traces_dir);
+    }
     now = manager_now(m);
     r = session_store_same_boot(m->db, &now, err);
     if (r == 0)
@@ -186,6 +194,7 @@ manager_new_with(const struct manager_options *o, struct sandbox *sb, struct man
     /* Measured at start-up already: a sweep that runs once a process would never do it else. */
     m->optimized_ms = clock_mono_ms();
     m->artifacts_fd = -1;
+    m->traces_fd = -1;
     m->artifacts_looked_ms = INT64_MIN / 2;
     if (manager_add_backend(m, o->backend, sb, err) < 0 || open_all(m, err) < 0) {
         manager_free(m);
@@ -225,6 +234,7 @@ manager_free(struct manager *m)
     db_close(m->db);
     cleanup_close(&m->lock_fd);
     cleanup_close(&m->artifacts_fd);
+    cleanup_close(&m->traces_fd);
     free(m);
 }
 

@@ -34,6 +34,7 @@ struct manager_options {
     const char *db_path, *workspaces_dir, *spool_dir, *lock_path; /* borrowed for its life */
     const char *keeper_dir;    /* of the keeper's sockets; NULL: kernels run without isolation */
     const char *isolation_min; /* the weakest tier a kernel may be started in; NULL: none */
+    const char *traces_dir;    /* of changes to files that are under way; NULL: none are noted */
     const char *artifacts_dir; /* what runs keep; made when it is needed. NULL: nothing is kept */
     const char *alarms_path;   /* a file the sweep keeps; NULL: no watch over the database */
     const char *backend;       /* of a session that names none */
@@ -331,7 +332,7 @@ struct sweep_report {
     bool ran;
     int expired, closed, aborted, orphans, lost, starts_undone, quarantine_tried, quarantine_ended,
         opening_undone, workspaces_dropped, workspaces_removed, spools_removed, history_removed,
-        pool_ended, blobs_removed;
+        pool_ended, blobs_removed, traces_followed;
 };
 int manager_sweep(struct manager *m, struct deadline d, struct sweep_report *ret, struct err *err);
 

@@ -10,6 +10,7 @@ struct manager_paths {
     char db[SETTINGS_PATH_MAX];
     char workspaces[SETTINGS_PATH_MAX];
     char spool[SETTINGS_PATH_MAX];
+    char traces[SETTINGS_PATH_MAX];
     char locks[SETTINGS_PATH_MAX];
     char alarms[SETTINGS_PATH_MAX];
     char artifacts[SETTINGS_PATH_MAX];

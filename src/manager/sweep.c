@@ -136,6 +136,7 @@ manager_sweep(struct manager *m, struct deadline d, struct sweep_report *ret, st
         return -1;
     }
     ret->aborted = in_state(m, SESSION_BUSY, end_dead_holder, d);
+    traces_follow(m, d, ret); /* before a session's end, which would leave the files without one */
     ret->expired = expired(m, d);
     ret->closed = in_state(m, SESSION_CLOSING, close_if_free, d);
     ret->opening_undone = in_state(m, SESSION_OPENING, close_dead_open, d);

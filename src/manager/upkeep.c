@@ -67,10 +67,15 @@ retention(struct manager *m, struct deadline d, struct sweep_report *r)
                          : m->o.idempotency_retention_ms;
     int n = PRUNE_BATCH;
 
+    if (spools > m->o.history_retention_ms) /* the row, which leads to it, goes then */
+        spools = m->o.history_retention_ms;
     while (n == PRUNE_BATCH && !sweep_over(m, d)) {
-        n = execution_store_prune_spools(m->db, now - spools, ids, PRUNE_BATCH, &err);
+        n = execution_store_old_spools(m->db, now - spools, ids, PRUNE_BATCH, &err);
         for (int i = 0; i < n; i++)
             spool_remove(m->o.spool_dir, ids[i].eid);
+        /* Files first: whoever is killed between the two leaves none that no row leads to. */
+        if (n > 0 && execution_store_spools_removed(m->db, ids, n, &err) < 0)
+            n = -1;
         r->spools_removed += n > 0 ? n : 0;
     }
     free(ids);

@@ -55,6 +55,7 @@ log_report(const struct sweep_report *r)
         {"history_removed", r->history_removed},
         {"pool_ended", r->pool_ended},
         {"blobs_removed", r->blobs_removed},
+        {"traces_followed", r->traces_followed},
     };
     struct buf line = BUF_INIT(1024);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

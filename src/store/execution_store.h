@@ -107,11 +107,14 @@ int execution_store_session_known(struct db *db, const char *owner, const char *
 struct execution_id {
     char eid[ID_UUID_SIZE];
 };
-/* Ended before, whose spool was not pruned yet (column spool_pruned): marks them so. For spool
- * files. Returns how many, or -1. */
-int execution_store_prune_spools(struct db *db, int64_t ended_before, struct execution_id *ret,
-                                 int max, struct err *err);
-/* Rows that ended before are deleted, at most max; returns how many. */
+/* Ended before, whose spool was not removed yet (column spool_pruned), the oldest first. Returns
+ * how many, or -1. */
+int execution_store_old_spools(struct db *db, int64_t ended_before, struct execution_id *ret,
+                               int max, struct err *err);
+/* Notes that their spools are removed. */
+int execution_store_spools_removed(struct db *db, const struct execution_id *ids, int n,
+                                   struct err *err);
+/* Rows that ended before and whose spool is removed are deleted, at most max; returns how many. */
 int execution_store_prune(struct db *db, int64_t ended_before, int max, struct err *err);
 /* Unfinished ones; with `strays` only those whose session is gone or has another busy_execution:
  * nobody will end them. At most max into ret; how many, or -1. */

@@ -39,6 +39,9 @@ int workspace_dir(const char *base_dir, int64_t workspace_id, char *ret, size_t 
 /* Renames it into BASE/.trash/<id> at once, then empties it as far as our uid may; what the
  * kernel's uid locked away is left for that uid's helper. Gone already is fine. */
 int workspace_remove(const char *base_dir, int64_t workspace_id, struct err *err);
+/* Removes whatever has one of our own names (".husk-…"): what a killed process left of an upload or
+ * a removal. Nobody else may be at work in it. */
+int workspace_tidy(const struct workspace *w, struct deadline d, struct err *err);
 /* Bytes used (st_blocks), walking at most max_entries. */
 int workspace_usage(const struct workspace *w, int64_t max_entries, int64_t *ret_bytes,
                     struct err *err);
@@ -70,7 +73,8 @@ int workspace_stat(const struct workspace *w, const char *path, size_t n, struct
                    struct err *err);
 
 /* An upload: bytes go to an unnamed file (O_TMPFILE) in the target's folder, made with its parents;
- * commit links and renames it over the name in one step. Until then nothing is to be seen. */
+ * commit links it beside the name and renames it over that. Until then nothing is to be seen; a
+ * process killed between those two leaves a hidden file to workspace_tidy(). */
 struct upload;
 enum upload_mode { UPLOAD_REPLACE, UPLOAD_CREATE /* fail if it exists */ };
 

@@ -66,6 +66,7 @@ fixture_options(struct fixture *f, const char *dir)
         (struct manager_options){.db_path = tmpdir_path(f->db, dir, "husk.db"),
                                  .workspaces_dir = tmpdir_path(f->workspaces, dir, "workspaces"),
                                  .spool_dir = tmpdir_path(f->spool, dir, "spool"),
+                                 .traces_dir = tmpdir_path(f->traces, dir, "traces"),
                                  .artifacts_dir = tmpdir_path(f->artifacts, dir, "artifacts"),
                                  .artifact_max_bytes = 1 << 20,
                                  .artifact_max_count = 100,

@@ -15,7 +15,7 @@
  */
 struct fixture {
     char dir[PATH_MAX], db[PATH_MAX], workspaces[PATH_MAX], spool[PATH_MAX], locks[PATH_MAX],
-        kernels[PATH_MAX], artifacts[PATH_MAX];
+        kernels[PATH_MAX], artifacts[PATH_MAX], traces[PATH_MAX];
     struct manager_options o;
     struct manager *m;
     struct fake_world *world;

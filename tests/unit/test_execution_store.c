@@ -239,9 +239,13 @@ t_lists_and_pruning(void **state)
         assert_true(page < 4);
     }
     assert_int_equal(total, 7);
-    assert_int_equal(execution_store_prune_spools(f->db, f->now.wall_ms - 1000, ids, 2, NULL), 2);
-    assert_int_equal(execution_store_prune_spools(f->db, f->now.wall_ms + 1, ids, 8, NULL), 5);
-    assert_int_equal(execution_store_prune_spools(f->db, f->now.wall_ms + 1, ids, 8, NULL), 0);
+    assert_int_equal(execution_store_old_spools(f->db, f->now.wall_ms - 1000, ids, 2, NULL), 2);
+    assert_int_equal(execution_store_old_spools(f->db, f->now.wall_ms - 1000, ids, 2, NULL), 2);
+    assert_int_equal(execution_store_prune(f->db, f->now.wall_ms + 1, 8, NULL), 0); /* lead to it */
+    assert_int_equal(execution_store_spools_removed(f->db, ids, 2, NULL), 0);
+    assert_int_equal(execution_store_old_spools(f->db, f->now.wall_ms + 1, ids, 8, NULL), 5);
+    assert_int_equal(execution_store_spools_removed(f->db, ids, 5, NULL), 0);
+    assert_int_equal(execution_store_old_spools(f->db, f->now.wall_ms + 1, ids, 8, NULL), 0);
     assert_int_equal(execution_store_prune(f->db, f->now.wall_ms + 1, 5, NULL), 5);
     assert_int_equal(execution_store_prune(f->db, f->now.wall_ms + 1, 5, NULL), 2);
 }

@@ -145,7 +145,7 @@ test_killed_in_mid_upload(void **state)
 {
     struct session s = {0};
     struct child c;
-    char path[PATH_MAX + 64], text[32];
+    char path[PATH_MAX + 64], left[PATH_MAX + 128], text[32];
     size_t entries = 0;
     FILE *fp;
 
@@ -158,14 +158,24 @@ test_killed_in_mid_upload(void **state)
     assert_non_null(fp);
     (void)fputs("old", fp);
     (void)fclose(fp);
+    /* As if it had been killed while the file had its hidden name. */
+    (void)snprintf(left, sizeof left, "%.*s.husk-0123456789abcdef", (int)strlen(path) - 1, path);
+    fp = fopen(left, "w");
+    assert_non_null(fp);
+    (void)fclose(fp);
     c = fixture_spawn(&f, "put", "a", "f");
     assert_int_equal(read(c.out, text, 5), 5);
     assert_memory_equal(text, "half\n", 5);
+    assert_int_equal(sweep().traces_followed, 0); /* it is at work */
+    assert_int_equal(access(left, F_OK), 0);
     (void)kill(c.pid, SIGKILL);
     assert_int_equal(fixture_wait(&c, NULL, 0), 1000 + SIGKILL);
     read_file("f", text, sizeof text, &entries);
     assert_string_equal(text, "old");
     assert_int_equal(entries, 1);
+    assert_int_equal(sweep().traces_followed, 1);
+    assert_int_equal(access(left, F_OK), -1);
+    assert_int_equal(sweep().traces_followed, 0);
     /* Nor does the hold of the dead process stay. */
     assert_null(fixture_close(&f, f.m, "a", NULL));
     assert_int_equal(fixture_sql(&f, "SELECT count(*) FROM sessions"), 0);
