@@ -267,6 +267,7 @@ settings_path(const struct settings *s, const char *what, char out[SETTINGS_PATH
         {"workspaces", true, "workspaces"},
         {"spool", true, "spool"},
         {"artifacts", true, "artifacts"},
+        {"traces", true, "traces"},
         {"locks", false, "locks"},
         {"alarms", false, "alarms"},
         {"scoreboard", false, "scoreboard"},

@@ -95,7 +95,7 @@ int settings_man(struct buf *out);      /* roff for husk.conf(5) */
  * pointer is out. */
 #define SETTINGS_PATH_MAX 512
 const char *settings_path(const struct settings *s, const char *what, char out[SETTINGS_PATH_MAX]);
-/* what: "db" "workspaces" "spool" "artifacts" "locks" "alarms" "scoreboard" "pid" "sock:exec"
- * "sock:api" "sock:bulk" "sock:ctl" */
+/* what: "db" "workspaces" "spool" "artifacts" "traces" "locks" "alarms" "scoreboard" "pid"
+ * "sock:exec" "sock:api" "sock:bulk" "sock:ctl" */
 
 #endif
