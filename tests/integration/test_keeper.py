@@ -274,7 +274,7 @@ def test_huskctl_lists_and_ends_sandboxes(stack, kernel, keeper):
     assert [s["uid"] for s in listed if s["kernel"] == kernel.id] == [uid]
     assert kernel.id in stack.ctl("sandbox", "list")
     wrong = stack.ctl("sandbox", "stop", check=False)
-    assert (wrong.returncode, "--all" in wrong.stderr) == (1, True)
+    assert (wrong.returncode, "--all" in wrong.stderr) == (2, True)
     assert "is stopped" in stack.ctl("sandbox", "stop", kernel.id)
     assert kernel.id not in keeper.sandboxes()
     gone(keeper, kernel.id, uid)
