@@ -167,6 +167,21 @@ cgroup_counters(const struct cgroup *cg, struct wire_counters *ret)
         cgroup_v1_counters(cg->o, cg->name, ret);
 }
 
+int64_t
+cgroup_socket_bytes(const struct keeper_options *o, const char *kernel)
+{
+    char dir[CGROUP_PATH_MAX];
+    int64_t bytes;
+
+    if (!o->cgroups)
+        return 0;
+    (void)snprintf(dir, sizeof dir, "%s/" PREFIX "%s",
+                   o->cgroup_dir[o->cgroup_v2 ? 0 : CGROUP_MEMORY], kernel);
+    bytes = o->cgroup_v2 ? cgroup_file_number(dir, "memory.stat", "sock")
+                         : cgroup_file_number(dir, "memory.kmem.tcp.usage_in_bytes", NULL);
+    return bytes < 0 ? 0 : bytes;
+}
+
 static void
 remove_named(const struct keeper_options *o, const char *name)
 {

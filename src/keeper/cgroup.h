@@ -41,6 +41,8 @@ int cgroup_make(struct cgroup *cg, const struct keeper_options *o, const char *k
 int cgroup_enter(const struct cgroup *cg, pid_t pid, struct err *err);
 /* Fills oom_kills, fork_refusals, memory_bytes, memory_peak_bytes; leaves the rest. */
 void cgroup_counters(const struct cgroup *cg, struct wire_counters *ret);
+/* What the kernel's group counts as its sockets' memory; 0 where none does. */
+int64_t cgroup_socket_bytes(const struct keeper_options *o, const char *kernel);
 /* Kills what is left in it, waits (bounded) until it is empty and removes it. */
 void cgroup_remove(struct cgroup *cg);
 /* Removes groups that no monitor owns; `known` says whether a kernel id has one. */

@@ -2,7 +2,12 @@
 #include "keeper/hoard.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
+#include <libmnl/libmnl.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +16,14 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "keeper/box.h"
+#include "keeper/cgroup.h"
+#include "keeper/netlink.h"
 #include "keeper/sandboxes.h"
 
 #define MEMINFO_MAX 4096
 /* What the kernel keeps has grown by this much: time to look. */
 #define STEP_KIB (INT64_C(64) << 10)
-/* What may wait in one sandbox's sockets. What datagrams take is counted and bounded, but stands in
- * the same column as what is not. */
+/* What may wait in one sandbox's sockets and is not counted. */
 #define QUEUES_MAX (INT64_C(64) << 20)
 /* The newest of the machine's locks, and how many of them may be one sandbox's. */
 #define LOCKS_READ 16384
@@ -106,7 +112,7 @@ sum_queues(pid_t init, const char *table)
 
     (void)snprintf(path, sizeof path, "/proc/%d/net/%s", (int)init, table);
     _cleanup_(cleanup_file) FILE *f = fopen(path, "re");
-    while (f && sum <= QUEUES_MAX && fgets(line, sizeof line, f)) {
+    while (f && fgets(line, sizeof line, f)) {
         if (sscanf(line, "%*s %*s %*s %*s %63s", word) != 1)
             continue;
         const char *colon = strchr(word, ':');
@@ -115,14 +121,81 @@ sum_queues(pid_t init, const char *table)
     return sum;
 }
 
+/* Into the network of init's first child: init itself cannot be looked into by an ordinary user. */
+static int
+enter_network(pid_t init)
+{
+    char path[64];
+    int child = 0, rc = -1;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)init, (int)init);
+    _cleanup_(cleanup_file) FILE *f = fopen(path, "re");
+    if (!f || fscanf(f, "%d", &child) != 1)
+        return -1;
+    (void)snprintf(path, sizeof path, "/proc/%d/ns/net", child);
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        rc = setns(fd, CLONE_NEWNET);
+    return rc;
+}
+
+/* One connection: what its socket has in memory to be received. */
+static void
+see_connection(const struct nlmsghdr *m, void *ctx)
+{
+    const struct nlattr *a;
+    int64_t *sum = ctx;
+
+    if (m->nlmsg_type == SOCK_DIAG_BY_FAMILY)
+        mnl_attr_for_each(a, m, sizeof(struct inet_diag_msg)) if (mnl_attr_get_type(a) ==
+                                                                      INET_DIAG_SKMEMINFO &&
+                                                                  mnl_attr_get_payload_len(a) >=
+                                                                      sizeof(uint32_t)) *sum +=
+            mnl_attr_get_u32(a); /* SK_MEMINFO_RMEM_ALLOC is the first */
+}
+
+/* Of TCP in the network we are in now. Its table in /proc does not show what waits as errors. */
+static int64_t
+sum_connections(void)
+{
+    static const uint8_t families[] = {AF_INET, AF_INET6};
+    struct netlink n = {0};
+    int64_t sum = 0;
+
+    if (netlink_open(&n, NETLINK_SOCK_DIAG, NULL) < 0)
+        return 0;
+    for (size_t i = 0; i < sizeof families; i++) {
+        NETLINK_BUFFER(buf);
+        void *extra;
+        struct nlmsghdr *m = netlink_begin(&n, buf, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP,
+                                           sizeof(struct inet_diag_req_v2), &extra);
+
+        *(struct inet_diag_req_v2 *)extra =
+            (struct inet_diag_req_v2){.sdiag_family = families[i],
+                                      .sdiag_protocol = IPPROTO_TCP,
+                                      .idiag_ext = 1 << (INET_DIAG_SKMEMINFO - 1),
+                                      .idiag_states = ~0U};
+        (void)netlink_ask(&n, m, see_connection, &sum);
+    }
+    netlink_close(&n);
+    return sum;
+}
+
 static bool
 queues_are_full(const struct keeper_options *o, const struct suspect *s)
 {
+    int64_t sum, max = QUEUES_MAX;
+
     /* Of a network that others share it cannot be told whose the sockets are. */
-    return s->init > 0 && box_own_network(o) &&
-           sum_queues(s->init, "netlink") + sum_queues(s->init, "udp") +
-                   sum_queues(s->init, "udp6") >
-               QUEUES_MAX;
+    if (s->init <= 0 || !box_own_network(o))
+        return false;
+    sum = sum_queues(s->init, "netlink") + sum_queues(s->init, "udp") + sum_queues(s->init, "udp6");
+    if (enter_network(s->init) == 0)
+        sum += sum_connections();
+    /* Where nothing is counted, as much as a group would allow for buffers (cgroup_v1.c). */
+    if (!o->cgroups && o->limits.memory_bytes / 4 > max)
+        max = o->limits.memory_bytes / 4;
+    return sum - cgroup_socket_bytes(o, s->kernel) > max;
 }
 
 static pid_t

@@ -561,6 +561,14 @@ try:
     say("PWN", n >> 20, "MiB in", len(held), "sockets")
 except OSError as e: say("stopped by", e)
 """, check="told_as_oom", exhausts=True, may_die=True),
+    Cell("timestamp_memory", "the machine's memory, by time stamps that wait in connections and no limit counts", """
+held = []; n = 0; server = socket.create_server(("127.0.0.1", 0)); asked = [(socket.SOL_SOCKET, 37, struct.pack("I", 2))] # SO_TIMESTAMPING
+while n < 500 << 20:
+    a = socket.create_connection(server.getsockname()); b, _ = server.accept(); held += [a, b]
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20); a.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for i in range(1000): a.sendmsg([b"x"], asked); b.recv(1); n += 800
+say("PWN", n >> 20, "MiB in", len(held), "sockets")
+""", check="told_as_oom", exhausts=True, may_die=True),
     Cell("lock_memory", "the machine's memory, by file locks, which no limit counts", """
 import fcntl
 files = [open(os.environ.get("TMPDIR", "/tmp") + f"/lock{i}", "w") for i in range(1500)]
