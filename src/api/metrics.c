@@ -159,6 +159,34 @@ from_database(struct buf *out, const struct manager_stats *s)
 }
 
 static void
+backend_gauge(struct buf *out, const struct manager_stats *s, size_t offset, const char *name,
+              const char *help)
+{
+    family(out, name, "gauge", help);
+    for (int i = 0; i < s->n_backends; i++) {
+        const char *b = (const char *)&s->backends[i];
+        int64_t v;
+
+        memcpy(&v, b + offset, sizeof v);
+        (void)buf_printf(out, "%s{backend=\"%s\"} %" PRId64 "\n", name, s->backends[i].name, v);
+    }
+}
+
+static void
+backends(struct buf *out, const struct manager_stats *s)
+{
+    backend_gauge(out, s, offsetof(struct backend_stats, sessions), "husk_backend_sessions",
+                  "Sessions by backend.");
+    backend_gauge(out, s, offsetof(struct backend_stats, runtimes), "husk_backend_runtimes",
+                  "Runtimes by backend, without the pool's.");
+    backend_gauge(out, s, offsetof(struct backend_stats, max_runtimes), "husk_backend_runtimes_max",
+                  "How many it may have; 0: the backend is not set up any more.");
+    backend_gauge(out, s, offsetof(struct backend_stats, workspaces_kept),
+                  "husk_backend_workspaces_kept",
+                  "Workspaces kept without a session: at Daytona, stopped sandboxes.");
+}
+
+static void
 alarms(struct buf *out, const struct alarm *list, int n)
 {
     family(out, "husk_alarms", "gauge", "What an operator should look at, by kind.");
@@ -207,6 +235,7 @@ handle_metrics(struct api_call *c)
     if (o->scoreboard != NULL)
         from_scoreboard(&out, o->scoreboard);
     from_database(&out, &stats);
+    backends(&out, &stats);
     alarms(&out, list, n);
     if (buf_check(&out, "the metrics", &err) < 0) {
         api_problem(c, &err);

@@ -41,8 +41,8 @@ static void
 put_row(struct buf *out, const struct session *s)
 {
     char at[CLOCK_RFC3339_SIZE];
-    (void)buf_printf(out, "%-36s %-16s %-8s %-24s %s\n", s->name, s->owner,
-                     session_state_name(s->state), ctl_time(s->expires_at, at),
+    (void)buf_printf(out, "%-36s %-16s %-8s %-8s %-24s %s\n", s->name, s->owner,
+                     session_state_name(s->state), s->backend, ctl_time(s->expires_at, at),
                      s->busy_execution[0] ? s->busy_execution : "-");
 }
 
@@ -61,8 +61,8 @@ run_list(struct ctl *c, struct err *err)
         jw_object(&w, NULL);
         jw_array(&w, "sessions");
     } else {
-        (void)buf_printf(&c->out, "%-36s %-16s %-8s %-24s %s\n", "SESSION", "OWNER", "STATE",
-                         "EXPIRES", "RUNS");
+        (void)buf_printf(&c->out, "%-36s %-16s %-8s %-8s %-24s %s\n", "SESSION", "OWNER", "STATE",
+                         "BACKEND", "EXPIRES", "RUNS");
     }
     while (more) {
         struct session *list = NULL;
@@ -105,7 +105,9 @@ run_show(struct ctl *c, struct err *err)
     } else {
         char created[CLOCK_RFC3339_SIZE], worked[CLOCK_RFC3339_SIZE], expires[CLOCK_RFC3339_SIZE];
         char workspace[SETTINGS_PATH_MAX + 20] = "in the kernel";
-        if (strcmp(c->settings.transfer, "direct") == 0)
+        if (strcmp(s.backend, "daytona") == 0)
+            (void)snprintf(workspace, sizeof workspace, "in the sandbox");
+        else if (strcmp(c->settings.transfer, "direct") == 0)
             (void)snprintf(workspace, sizeof workspace, "%s/%016" PRIx64, c->paths.workspaces,
                            s.workspace_id);
         (void)buf_printf(&c->out,

@@ -84,6 +84,42 @@ print_alarms(struct buf *out, const struct alarm *alarms, int n)
 }
 
 static void
+put_backends(struct json_writer *w, const struct manager_stats *m)
+{
+    jw_array(w, "backends");
+    for (int i = 0; i < m->n_backends; i++) {
+        const struct backend_stats *b = &m->backends[i];
+        jw_object(w, NULL);
+        jw_string(w, "name", b->name);
+        jw_bool(w, "set_up", b->set_up);
+        jw_i64(w, "sessions", b->sessions);
+        jw_i64(w, "runtimes", b->runtimes);
+        jw_i64(w, "max_runtimes", b->max_runtimes);
+        jw_i64(w, "kept", b->workspaces_kept);
+        if (b->max_kept > 0)
+            jw_i64(w, "max_kept", b->max_kept);
+        jw_end_object(w);
+    }
+    jw_end_array(w);
+}
+
+static void
+print_backends(struct buf *out, const struct manager_stats *m)
+{
+    for (int i = 0; i < m->n_backends; i++) {
+        const struct backend_stats *b = &m->backends[i];
+        (void)buf_printf(out, "%-11s %s: %" PRId64 " sessions, %" PRId64 " runtimes",
+                         i == 0 ? "backends:" : "", b->name, b->sessions, b->runtimes);
+        if (b->set_up)
+            (void)buf_printf(out, " (at most %" PRId64 ")", b->max_runtimes);
+        (void)buf_printf(out, ", %" PRId64 " kept after their session", b->workspaces_kept);
+        if (b->max_kept > 0)
+            (void)buf_printf(out, " (at most %" PRId64 ")", b->max_kept);
+        (void)buf_puts(out, b->set_up ? "\n" : "; it is not set up here any more\n");
+    }
+}
+
+static void
 print_json(struct ctl *c, struct scoreboard *b, const struct manager_stats *m,
            const struct alarm *alarms, int n_alarms)
 {
@@ -103,6 +139,7 @@ print_json(struct ctl *c, struct scoreboard *b, const struct manager_stats *m,
     jw_i64(&w, "pooled", m->runtimes_pooled);
     jw_i64(&w, "pool_size", c->settings.pool_size);
     jw_end_object(&w);
+    put_backends(&w, m);
     jw_i64(&w, "waiting_turns", m->waiting_turns);
     jw_object(&w, "workspaces");
     jw_i64(&w, "all", m->workspaces);
@@ -154,6 +191,7 @@ print_text(struct ctl *c, struct scoreboard *b, const struct manager_stats *m, c
         m->runtimes_pooled, c->settings.pool_size, m->waiting_turns, m->workspaces,
         m->workspaces_kept, m->workspaces_kept_bytes, c->settings.workspaces_max_bytes,
         m->workspaces_dropped, m->db_bytes, m->wal_bytes, ctl_time(m->last_sweep_at, at));
+    print_backends(&c->out, m);
     if (!b) {
         (void)buf_printf(&c->out, "workers:    none are running (%s)\n", why);
         return;

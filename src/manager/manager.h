@@ -305,7 +305,17 @@ const struct manager_isolation *manager_isolation_of(struct manager *m, const ch
 int manager_ready(struct manager *m, struct deadline d, struct err *err);
 
 /* Numbers for /metrics and `huskctl status`. */
+#define STATS_BACKENDS_MAX (2 * BACKENDS_MAX) /* also those that are not set up any more */
+struct backend_stats {
+    char name[16];
+    bool set_up;
+    int64_t sessions;
+    int64_t runtimes, max_runtimes;    /* at most so many; 0: it is not set up */
+    int64_t workspaces_kept, max_kept; /* and so many; 0: only their bytes are bounded */
+};
 struct manager_stats {
+    struct backend_stats backends[STATS_BACKENDS_MAX]; /* first those that are set up */
+    int n_backends;
     int64_t sessions[SESSION_STATES]; /* by enum session_state */
     int64_t runtimes_live, runtimes_starting, runtimes_quarantined;
     int64_t runtimes_pooled; /* which no session has yet */

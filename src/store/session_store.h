@@ -198,5 +198,14 @@ struct session_counts {
     int64_t executions_by_reason[EXEC_REASONS];
 };
 int session_store_counts(struct db *db, struct session_counts *ret, struct err *err);
+/* The same by backend, in the order of their names: of all that a row names, at most max. Returns
+ * how many. */
+struct backend_counts {
+    char backend[16];
+    int64_t sessions, runtimes; /* the pool's not */
+    int64_t workspaces_kept;
+};
+int session_store_backend_counts(struct db *db, struct backend_counts *ret, int max,
+                                 struct err *err);
 
 #endif

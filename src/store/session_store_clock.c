@@ -182,3 +182,27 @@ session_store_counts(struct db *db, struct session_counts *ret, struct err *err)
     *ret = c;
     return 0;
 }
+
+int
+session_store_backend_counts(struct db *db, struct backend_counts *ret, int max, struct err *err)
+{
+    sqlite3_stmt *s;
+    int n = 0;
+    int r = sql_first(db, &s, err,
+                      "SELECT backend, sum(s), sum(r), sum(k) FROM"
+                      " (SELECT backend, 1 AS s, 0 AS r, 0 AS k FROM sessions"
+                      "  UNION ALL SELECT backend, 0, 1, 0 FROM runtimes"
+                      "  UNION ALL SELECT backend, 0, 0, 1 FROM workspaces WHERE state = 'kept')"
+                      " GROUP BY backend ORDER BY backend LIMIT ?",
+                      "d", max);
+
+    for (; r > 0; r = sql_next(db, &s, err)) {
+        struct backend_counts *c = &ret[n++];
+
+        sql_text(s, 0, c->backend, sizeof(c->backend));
+        c->sessions = sqlite3_column_int64(s, 1);
+        c->runtimes = sqlite3_column_int64(s, 2);
+        c->workspaces_kept = sqlite3_column_int64(s, 3);
+    }
+    return r < 0 ? -1 : n;
+}

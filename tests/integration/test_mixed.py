@@ -1,6 +1,7 @@
 """Both backends in one deployment: a session says which; where one is down, the other goes on."""
 import contextlib
 import json
+import re
 import signal
 
 import pytest
@@ -41,6 +42,28 @@ def test_a_session_says_which(stack, client, daytona):
     wait_until(lambda: daytona.seen()["alive"] == 0 and stack.sql("SELECT count(*) FROM runtimes") == [(0,)], 20, "both ends")
     refused = client.post("/v1/sessions", {"session_id": "n", "backend": "none"})
     assert (refused.status, refused.code) == (400, "unknown_backend")
+
+
+def by_backend(client, name):
+    start = f'husk_backend_{name}{{backend="'
+    return {line[len(start):].split('"')[0]: int(line.split()[-1]) for line in client.get("/metrics").text.splitlines() if line.startswith(start)}
+
+
+def test_the_operator_sees_which(stack, client):
+    client.open("j")
+    client.open("d", backend="daytona")
+    client.open("e", backend="daytona", ttl=1)
+    wait_until(lambda: client.get("/v1/sessions/e").status == 404 and by_backend(client, "workspaces_kept")["daytona"] == 1, 20, "expiry")
+    lines = {line.split()[0]: line.split() for line in stack.ctl("session", "list").splitlines()}
+    assert lines["SESSION"][3] == "BACKEND" and (lines["j"][3], lines["d"][3]) == ("jupyter", "daytona")
+    assert "workspace:  in the sandbox" in stack.ctl("session", "show", "--owner", "tester", "d")
+    status = {b.pop("name"): b for b in json.loads(stack.ctl("status", "--json"))["backends"]}
+    assert status["daytona"] == {"set_up": True, "sessions": 1, "runtimes": 1, "max_runtimes": 2, "kept": 1, "max_kept": 50}
+    assert (status["jupyter"]["sessions"], status["jupyter"]["runtimes"], status["jupyter"]["set_up"]) == (1, 1, True)
+    assert "daytona: 1 sessions, 1 runtimes (at most 2), 1 kept after their session (at most 50)\n" in stack.ctl("status")
+    assert by_backend(client, "sessions") == by_backend(client, "runtimes") == {"jupyter": 1, "daytona": 1}
+    assert by_backend(client, "runtimes_max")["daytona"] == 2
+    assert stack.sql("SELECT name, backend FROM v_sessions ORDER BY name") == [("d", "daytona"), ("j", "jupyter")]
 
 
 def test_a_backend_has_a_cap_of_its_own(client, daytona):
@@ -124,6 +147,8 @@ def test_sessions_of_a_backend_that_is_not_set_up_any_more(stack, client, dayton
             answer = client.request(method, path, body=b"g" if method == "PUT" else None, json_body=body)
             assert (answer.status, answer.code) == (503, "unavailable") and "backend daytona" in answer.json()["detail"], (method, path, answer)
         assert client.get(url).json()["backend"] == "daytona" and client.get("/readyz").status == 200
+        assert re.search(r"daytona: 2 sessions, 2 runtimes, \d+ kept after their session; it is not set up here any more\n", stack.ctl("status"))
+        assert by_backend(client, "runtimes_max")["daytona"] == 0
         refused = client.post("/v1/sessions", {"session_id": "n", "backend": "daytona"})
         assert (refused.status, refused.code) == (400, "unknown_backend")
         assert client.delete("/v1/sessions/goes").status == 204

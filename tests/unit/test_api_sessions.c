@@ -184,6 +184,8 @@ test_service(void **state)
     assert_non_null(strstr(text, "\nhusk_gateway_seconds_count 1\n"));
     assert_non_null(strstr(text, "\nhusk_sessions{state=\"ready\"} 1\n"));
     assert_non_null(strstr(text, "\nhusk_runtimes{state=\"live\"} 1\n"));
+    assert_non_null(strstr(text, "\nhusk_backend_sessions{backend=\"fake\"} 1\n"));
+    assert_non_null(strstr(text, "\nhusk_backend_runtimes{backend=\"fake\"} 1\n"));
     scoreboard_free(b);
 }
 

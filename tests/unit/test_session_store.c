@@ -343,6 +343,29 @@ t_kept_sandboxes_are_bounded_in_number(void **state)
 }
 
 static void
+t_counts_by_backend(void **state)
+{
+    struct store_fixture *f = *state;
+    struct session_open_args a = store_fixture_open_args(f, "o", "two");
+    struct backend_counts c[2];
+    enum session_open_outcome how;
+    struct session s;
+
+    a.backend = "daytona";
+    assert_int_equal(session_store_backend_counts(f->db, c, 2, NULL), 0);
+    keep_one(f, "kept", 0);
+    (void)store_fixture_ready(f, "o", "one");
+    assert_int_equal(session_store_open(f->db, &a, &how, &s, NULL), 0);
+    session_done(&s);
+    assert_int_equal(session_store_backend_counts(f->db, c, 2, NULL), 2);
+    assert_string_equal(c[0].backend, "daytona");
+    assert_true(c[0].sessions == 1 && c[0].runtimes == 1 && c[0].workspaces_kept == 0);
+    assert_string_equal(c[1].backend, "jupyter");
+    assert_true(c[1].sessions == 1 && c[1].runtimes == 1 && c[1].workspaces_kept == 1);
+    assert_int_equal(session_store_backend_counts(f->db, c, 1, NULL), 1);
+}
+
+static void
 t_list_pages_and_filters(void **state)
 {
     struct store_fixture *f = *state;
@@ -517,6 +540,7 @@ main(void)
         T(t_kept_files_are_found_again),
         T(t_kept_files_are_bounded),
         T(t_kept_sandboxes_are_bounded_in_number),
+        T(t_counts_by_backend),
         T(t_list_pages_and_filters),
         T(t_reboot),
         T(t_counts),
