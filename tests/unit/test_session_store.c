@@ -473,6 +473,7 @@ t_counts(void **state)
 {
     struct store_fixture *f = *state;
     struct session_counts c;
+    struct execution_id spool;
     struct execution row;
     int64_t busy = store_fixture_ready(f, "o", "b");
     struct execution_begin_args a = store_fixture_exec_args(f, busy, "r", &row);
@@ -496,6 +497,8 @@ t_counts(void **state)
     row.ended_at = f->now.wall_ms;
     assert_int_equal(execution_store_finish(f->db, &row, FINISH_TELLS_LOST, &f->now, NULL, NULL),
                      1);
+    memcpy(spool.eid, row.eid, sizeof(spool.eid));
+    assert_int_equal(execution_store_spools_removed(f->db, &spool, 1, NULL), 0);
     assert_int_equal(execution_store_prune(f->db, f->now.wall_ms + 1, 10, NULL), 1);
     assert_int_equal(session_store_counts(f->db, &c, NULL), 0);
     assert_int_equal(c.executions_by_reason[REASON_NONE], 0);
