@@ -2,6 +2,7 @@
 #include "conf/program.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +75,8 @@ program_config(const char *asked)
         return asked;
     if (named && *named)
         return named;
-    return access(PROGRAM_CONFIG, F_OK) == 0 ? PROGRAM_CONFIG : NULL;
+    /* one that is there and out of reach is an error to be told, not a reason for the defaults */
+    return access(PROGRAM_CONFIG, F_OK) == 0 || errno != ENOENT ? PROGRAM_CONFIG : NULL;
 }
 
 int

@@ -34,7 +34,7 @@ struct program {
 int program_options(const struct program *p, int argc, char **argv, const char **ret_config);
 
 /* The settings file to read: the one asked for (NULL: none was), else the one that HUSK_CONFIG
- * names, else PROGRAM_CONFIG where it is there, else NULL: there is none. Borrowed. */
+ * names, else PROGRAM_CONFIG unless it is not there, else NULL: there is none. Borrowed. */
 const char *program_config(const char *asked);
 
 /* Loads the settings and begins to log as they say. Errors as of settings_load(). */

@@ -84,7 +84,8 @@ def test_package_installs_starts_upgrades_and_purges():
         f.write(re.sub(r"^Version: .*$", "Version: 0.1.1", text, flags=re.M))
     upgrade = os.path.join(at, "husk_0.1.1_amd64.deb")
     tools.run("dpkg-deb", "-b", "--root-owner-group", newer, upgrade)
-    done = subprocess.run([os.path.join(HERE, "boot.sh"), os.path.join(HERE, "package.sh"), package(), upgrade],
+    done = subprocess.run([os.path.join(HERE, "boot.sh"), os.path.join(HERE, "package.sh"), package(), upgrade,
+                           os.path.join(SOURCE, "docs", "deployment.md")],
                           capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert done.stdout.rstrip().endswith("--- done"), done.stdout[-3000:]
