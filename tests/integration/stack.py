@@ -253,11 +253,11 @@ class Stack:
             return done.stdout
         return done
 
-    def sweep(self):
-        """One pass of the reaper, now."""
+    def sweep(self, **settings):
+        """One pass of the reaper, now; settings are set for it alone."""
         subprocess.run([self.path("bin", "husk-reaper"), "--config", self.path("husk.conf"), "--once"], check=True,
                        timeout=120, stderr=open(self.path("reaper-once.log"), "ab"), cwd="/",
-                       env={"PATH": os.environ["PATH"], **_sanitizer_environment()}, **self._as("husk"))
+                       env={"PATH": os.environ["PATH"], **_sanitizer_environment(), **settings}, **self._as("husk"))
 
     def start_master(self):
         self._spawn("master", [self.path("bin", "husk-master"), "--config", self.path("husk.conf")])
