@@ -263,18 +263,12 @@ settings_path(const struct settings *s, const char *what, char out[SETTINGS_PATH
         bool state;
         const char *name;
     } paths[] = {
-        {"db", true, "husk.db"},
-        {"workspaces", true, "workspaces"},
-        {"spool", true, "spool"},
-        {"artifacts", true, "artifacts"},
-        {"traces", true, "traces"},
-        {"locks", false, "locks"},
-        {"alarms", false, "alarms"},
-        {"scoreboard", false, "scoreboard"},
-        {"pid", false, "husk.pid"},
-        {"sock:exec", false, "exec.sock"},
-        {"sock:api", false, "api.sock"},
-        {"sock:bulk", false, "bulk.sock"},
+        {"db", true, "husk.db"},         {"workspaces", true, "workspaces"},
+        {"spool", true, "spool"},        {"artifacts", true, "artifacts"},
+        {"traces", true, "traces"},      {"locks", false, "locks"},
+        {"alarms", false, "alarms"},     {"scoreboard", false, "scoreboard"},
+        {"pid", false, "husk.pid"},      {"sock:exec", false, "exec.sock"},
+        {"sock:api", false, "api.sock"}, {"sock:bulk", false, "bulk.sock"},
         {"sock:ctl", false, "ctl.sock"},
     };
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
