@@ -89,9 +89,10 @@ match_link(struct nftnl_rule *r, uint32_t key, uint32_t op)
 }
 
 static void
-match_state(struct nftnl_rule *r, uint32_t states)
+match_state(struct nftnl_rule *r, uint32_t state, uint32_t other)
 {
     static const uint32_t zero;
+    const uint32_t states = state | other;
     struct nftnl_expr *e = add(r, "ct");
 
     nftnl_expr_set_u32(e, NFTNL_EXPR_CT_KEY, NFT_CT_STATE);
@@ -118,18 +119,31 @@ match_v4(struct nftnl_rule *r, uint32_t op_offset, uint32_t network, int bits)
 #define V4_DESTINATION 16
 
 static void
-match_protocol(struct nftnl_rule *r, uint8_t protocol)
+match_v6(struct nftnl_rule *r)
 {
-    load_meta(r, NFT_META_L4PROTO);
-    compare(r, NFT_CMP_EQ, &protocol, sizeof protocol);
+    static const uint8_t v6 = NFPROTO_IPV6;
+
+    load_meta(r, NFT_META_NFPROTO);
+    compare(r, NFT_CMP_EQ, &v6, sizeof v6);
 }
 
 static void
-match_port(struct nftnl_rule *r, uint8_t protocol, uint16_t port)
+match_sandboxes(struct nftnl_rule *r)
 {
-    uint16_t n = htons(port);
+    match_v4(r, V4_SOURCE, htonl(VETH_NETWORK), VETH_NETWORK_BITS);
+}
 
-    match_protocol(r, protocol);
+/* To a port of a protocol; 0 is any. */
+static void
+match_port(struct nftnl_rule *r, uint32_t protocol, uint32_t port)
+{
+    const uint8_t p = (uint8_t)protocol;
+    const uint16_t n = htons((uint16_t)port);
+
+    load_meta(r, NFT_META_L4PROTO);
+    compare(r, NFT_CMP_EQ, &p, sizeof p);
+    if (port == 0)
+        return;
     load_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, 2, sizeof n);
     compare(r, NFT_CMP_EQ, &n, sizeof n);
 }
@@ -183,6 +197,19 @@ verdict(struct nftnl_rule *r, uint32_t what, const char *chain)
 }
 
 static void
+accept_it(struct nftnl_rule *r)
+{
+    verdict(r, NF_ACCEPT, NULL);
+}
+
+static void
+drop(struct nftnl_rule *r)
+{
+    (void)add(r, "counter");
+    verdict(r, NF_DROP, NULL);
+}
+
+static void
 refuse(struct nftnl_rule *r)
 {
     (void)add(r, "counter");
@@ -190,94 +217,66 @@ refuse(struct nftnl_rule *r)
 }
 
 static void
-reject(struct nftnl_rule *r, uint32_t type, uint8_t code)
+go_denied(struct nftnl_rule *r)
+{
+    verdict(r, (uint32_t)NFT_JUMP, NFT_CHAIN_DENIED);
+}
+
+static void
+masquerade(struct nftnl_rule *r)
+{
+    (void)add(r, "masq");
+}
+
+static void
+reject(struct nftnl_rule *r, uint32_t type, uint32_t code)
 {
     struct nftnl_expr *e = add(r, "reject");
 
     nftnl_expr_set_u32(e, NFTNL_EXPR_REJECT_TYPE, type);
-    nftnl_expr_set_u8(e, NFTNL_EXPR_REJECT_CODE, code);
+    nftnl_expr_set_u8(e, NFTNL_EXPR_REJECT_CODE, (uint8_t)code);
 }
+
+/* What a word stands for: one of these, with the arguments that it takes. */
+static const struct {
+    void (*plain)(struct nftnl_rule *r);
+    void (*with)(struct nftnl_rule *r, uint32_t a, uint32_t b);
+    uint32_t a, b;
+} meanings[] = {
+    [FROM_SANDBOX] = {NULL, match_link, NFT_META_IIFNAME, NFT_CMP_EQ},
+    [TO_SANDBOX] = {NULL, match_link, NFT_META_OIFNAME, NFT_CMP_EQ},
+    [NOT_TO_SANDBOX] = {NULL, match_link, NFT_META_OIFNAME, NFT_CMP_NEQ},
+    [IS_V6] = {match_v6},
+    [SPOOFED] = {match_spoofed},
+    [OF_SANDBOX] = {match_sandboxes},
+    [INVALID] = {NULL, match_state, NF_CT_STATE_INVALID_BIT},
+    [ESTABLISHED] = {NULL, match_state, NF_CT_STATE_BIT(IP_CT_ESTABLISHED)},
+    [ESTABLISHED_OR_RELATED] = {NULL, match_state, NF_CT_STATE_BIT(IP_CT_ESTABLISHED),
+                                NF_CT_STATE_BIT(IP_CT_RELATED)},
+    [TOO_MANY] = {match_too_many},
+    [UDP_DNS] = {NULL, match_port, IPPROTO_UDP, 53},
+    [TCP_DNS] = {NULL, match_port, IPPROTO_TCP, 53},
+    [TCP] = {NULL, match_port, IPPROTO_TCP},
+    [TCP_MAIL] = {NULL, match_port, IPPROTO_TCP, DENY_PORT},
+    [TO_HOST] = {match_not_unicast},
+    [ACCEPT] = {accept_it},
+    [DROP] = {drop},
+    [REFUSED] = {refuse},
+    [RESET] = {NULL, reject, NFT_REJECT_TCP_RST},
+    [UNREACHABLE] = {NULL, reject, NFT_REJECT_ICMPX_UNREACH, NFT_REJECT_ICMPX_ADMIN_PROHIBITED},
+    [GO_DENIED] = {go_denied},
+    [MASQUERADE] = {masquerade},
+};
 
 void
 nft_add_word(struct nftnl_rule *r, enum word w, const struct in_addr *resolver)
 {
-    static const uint8_t v6 = NFPROTO_IPV6;
-
-    switch (w) {
-    case FROM_SANDBOX:
-        match_link(r, NFT_META_IIFNAME, NFT_CMP_EQ);
-        break;
-    case TO_SANDBOX:
-        match_link(r, NFT_META_OIFNAME, NFT_CMP_EQ);
-        break;
-    case NOT_TO_SANDBOX:
-        match_link(r, NFT_META_OIFNAME, NFT_CMP_NEQ);
-        break;
-    case IS_V6:
-        load_meta(r, NFT_META_NFPROTO);
-        compare(r, NFT_CMP_EQ, &v6, sizeof v6);
-        break;
-    case SPOOFED:
-        match_spoofed(r);
-        break;
-    case OF_SANDBOX:
-        match_v4(r, V4_SOURCE, htonl(VETH_NETWORK), VETH_NETWORK_BITS);
-        break;
-    case INVALID:
-        match_state(r, NF_CT_STATE_INVALID_BIT);
-        break;
-    case ESTABLISHED:
-        match_state(r, NF_CT_STATE_BIT(IP_CT_ESTABLISHED));
-        break;
-    case ESTABLISHED_OR_RELATED:
-        match_state(r, NF_CT_STATE_BIT(IP_CT_ESTABLISHED) | NF_CT_STATE_BIT(IP_CT_RELATED));
-        break;
-    case TOO_MANY:
-        match_too_many(r);
-        break;
-    case TO_RESOLVER:
+    if (w == TO_RESOLVER)
         match_v4(r, V4_DESTINATION, resolver->s_addr, 32);
-        break;
-    case UDP_DNS:
-        match_port(r, IPPROTO_UDP, 53);
-        break;
-    case TCP_DNS:
-        match_port(r, IPPROTO_TCP, 53);
-        break;
-    case TCP:
-        match_protocol(r, IPPROTO_TCP);
-        break;
-    case TCP_MAIL:
-        match_port(r, IPPROTO_TCP, DENY_PORT);
-        break;
-    case TO_HOST:
-        match_not_unicast(r);
-        break;
-    case ACCEPT:
-        verdict(r, NF_ACCEPT, NULL);
-        break;
-    case DROP:
-        (void)add(r, "counter");
-        verdict(r, NF_DROP, NULL);
-        break;
-    case REFUSED:
-        refuse(r);
-        break;
-    case RESET:
-        reject(r, NFT_REJECT_TCP_RST, 0);
-        break;
-    case UNREACHABLE:
-        reject(r, NFT_REJECT_ICMPX_UNREACH, NFT_REJECT_ICMPX_ADMIN_PROHIBITED);
-        break;
-    case GO_DENIED:
-        verdict(r, (uint32_t)NFT_JUMP, NFT_CHAIN_DENIED);
-        break;
-    case MASQUERADE:
-        (void)add(r, "masq");
-        break;
-    case END:
-        break;
-    }
+    else if (meanings[w].plain)
+        meanings[w].plain(r);
+    else if (meanings[w].with)
+        meanings[w].with(r, meanings[w].a, meanings[w].b);
 }
 
 void
