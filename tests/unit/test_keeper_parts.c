@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/rtnetlink.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,6 +17,7 @@
 #include "support/tmpdir.h"
 #include "base/fd.h"
 #include "keeper/errnos.h"
+#include "keeper/hoard.h"
 #include "keeper/options.h"
 #include "keeper/privileges.h"
 #include "keeper/relay.h"
@@ -404,6 +406,49 @@ t_a_monitor_keeps_the_rights_it_needs_and_no_other(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+#define HOARD_SOCKETS 1000
+#define HOARD_ANSWERS 1000
+
+/* Answers about the loopback that nobody takes, until the socket's queue is full. */
+static int
+fill_netlink(void)
+{
+    const struct {
+        struct nlmsghdr head;
+        struct ifinfomsg body;
+    } ask = {{.nlmsg_len = sizeof ask, .nlmsg_type = RTM_GETLINK, .nlmsg_flags = NLM_F_REQUEST},
+             {.ifi_index = 1}};
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), bytes = 1 << 20;
+
+    assert_true(fd >= 0);
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+    for (int i = 0; i < HOARD_ANSWERS; i++)
+        assert_int_equal(send(fd, &ask, sizeof ask, 0), sizeof ask);
+    return fd;
+}
+
+static void
+t_what_the_kernel_keeps_is_seen_to_grow(void **state)
+{
+    struct hoard_watch w;
+    int fds[HOARD_SOCKETS], n = 0;
+    bool grown = false;
+
+    (void)state;
+    hoard_open(&w);
+    assert_true(w.low_kib > 0);
+    while (!grown && n < HOARD_SOCKETS) {
+        fds[n++] = fill_netlink();
+        grown = hoard_suspected(&w);
+    }
+    assert_true(grown);
+    while (n > 0)
+        (void)close(fds[--n]);
+    hoard_close(&w);
+    /* without sandboxes there is nobody to end */
+    hoard_end(&o, 4);
+}
+
 int
 main(void)
 {
@@ -419,6 +464,7 @@ main(void)
         cmocka_unit_test(t_output_is_sent_in_the_name_of_who_passed_the_socket),
         cmocka_unit_test(t_errors_have_the_number_that_the_wire_promises),
         cmocka_unit_test(t_a_monitor_keeps_the_rights_it_needs_and_no_other),
+        cmocka_unit_test(t_what_the_kernel_keeps_is_seen_to_grow),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
