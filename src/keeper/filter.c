@@ -6,6 +6,7 @@
 #include <linux/memfd.h>
 #include <linux/netlink.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stdint.h>
@@ -130,8 +131,9 @@ static const struct filter_row conditions[] = {
      "wait as long as it says"},
     {"setsockopt of SO_ATTACH_FILTER, SO_ATTACH_BPF and those of REUSEPORT", EPERM,
      "code for the kernel, which keeps copies that no limit of memory counts"},
-    {"setsockopt of memberships of IPv6 groups", EPERM,
-     "thousands a socket, which no limit of memory counts"},
+    {"setsockopt of memberships of IPv6 groups, of IPv6 flow labels, of TCP's MD5 and AO keys",
+     EPERM,
+     "thousands a socket, which no limit of memory counts; a flow label brings a route along"},
     {"fcntl of F_OFD_SETLK, F_OFD_SETLKW", EINVAL,
      "as before Linux 3.15: no limit of memory counts locks, and of these it cannot be told whose "
      "they are; libraries use the other kinds"},
@@ -143,7 +145,7 @@ static const struct filter_row conditions[] = {
      "there is no network namespace: a port would be the host's"},
     {"socket INET, INET6 with another protocol than TCP, UDP with supervised egress",
      EPROTONOSUPPORT, "other protocols name addresses in calls that are not supervised"},
-    {"setsockopt of source routes, of IPv6 headers and flow labels with supervised egress", EPERM,
+    {"setsockopt of source routes and of IPv6 headers with supervised egress", EPERM,
      "a packet would go elsewhere than the address that was looked at"},
     {"calls newer than this filter (number 453 and up)", ENOSYS,
      "a newer kernel must not open what nobody has looked at; libc falls back"},
@@ -156,7 +158,9 @@ static const struct filter_row conditions[] = {
 /* AF_MAX has grown slowly; what is above is refused as a whole. */
 #define FAMILIES 64
 #define SOCKET_TYPE_MASK 0xf
-#define LOW 0xffffffffU /* the kernel looks at the low half of an int argument only */
+#define LOW 0xffffffffU   /* the kernel looks at the low half of an int argument only */
+#define FLOWLABEL_MGR 32  /* of linux/in6.h, which goes with no other header of addresses */
+#define TCP_AO_ADD_KEY 38 /* newer than our headers */
 #ifndef PR_SCHED_CORE
 #define PR_SCHED_CORE 62
 #endif
@@ -346,6 +350,8 @@ add_hoards(scmp_filter_ctx c)
         {SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF}, {SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF},
         {IPPROTO_IPV6, IPV6_JOIN_GROUP},        {IPPROTO_IPV6, IPV6_JOIN_ANYCAST},
         {IPPROTO_IPV6, MCAST_JOIN_GROUP},       {IPPROTO_IPV6, MCAST_JOIN_SOURCE_GROUP},
+        {IPPROTO_IPV6, FLOWLABEL_MGR},          {IPPROTO_TCP, TCP_MD5SIG},
+        {IPPROTO_TCP, TCP_MD5SIG_EXT},          {IPPROTO_TCP, TCP_AO_ADD_KEY},
     };
     static const uint64_t commands[] = {F_OFD_SETLK, F_OFD_SETLKW};
     int r = 0;

@@ -6,6 +6,7 @@
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
@@ -25,6 +26,10 @@
 #define STEP_KIB (INT64_C(64) << 10)
 /* What may wait in one sandbox's sockets and is not counted. */
 #define QUEUES_MAX (INT64_C(64) << 20)
+/* Sockets in no table of the network: never connected, or not any more. Their queues cannot be
+ * looked into; they count when there are this many and they could hold that much. */
+#define HIDDEN_MAX 64
+#define HIDDEN_BYTES_MAX (INT64_C(128) << 20)
 /* The newest of the machine's locks, and how many of them may be one sandbox's. */
 #define LOCKS_READ 16384
 #define LOCKS_MAX 1000
@@ -103,15 +108,23 @@ hoard_close(struct hoard_watch *w)
     cleanup_close(&w->fd);
 }
 
+static FILE *
+open_table(pid_t init, const char *name)
+{
+    char path[64];
+
+    (void)snprintf(path, sizeof path, "/proc/%d/net/%s", (int)init, name);
+    return fopen(path, "re");
+}
+
 /* The fifth word of each line: bytes, or two hexadecimal numbers of which the second is it. */
 static int64_t
 sum_queues(pid_t init, const char *table)
 {
-    char path[64], line[LINE_MAX_BYTES], word[64];
+    char line[LINE_MAX_BYTES], word[64];
     int64_t sum = 0;
+    _cleanup_(cleanup_file) FILE *f = open_table(init, table);
 
-    (void)snprintf(path, sizeof path, "/proc/%d/net/%s", (int)init, table);
-    _cleanup_(cleanup_file) FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof line, f)) {
         if (sscanf(line, "%*s %*s %*s %*s %63s", word) != 1)
             continue;
@@ -119,6 +132,50 @@ sum_queues(pid_t init, const char *table)
         sum += colon ? strtoll(colon + 1, NULL, 16) : strtoll(word, NULL, 10);
     }
     return sum;
+}
+
+/* The sum of the numbers behind these words in a table of sums. */
+static int64_t
+sum_words(pid_t init, const char *table, const char *const *words)
+{
+    char line[LINE_MAX_BYTES];
+    int64_t sum = 0;
+    _cleanup_(cleanup_file) FILE *f = open_table(init, table);
+
+    while (f && fgets(line, sizeof line, f))
+        for (size_t i = 0; words[i]; i++)
+            if (strncmp(line, words[i], strlen(words[i])) == 0)
+                sum += strtoll(line + strlen(words[i]), NULL, 10);
+    return sum;
+}
+
+/* How many sockets of programs a table lists: of netlink, those of the kernel have number 0. */
+static int64_t
+count_listed(pid_t init, const char *table)
+{
+    char line[LINE_MAX_BYTES], third[32];
+    int64_t n = -1; /* the head */
+    _cleanup_(cleanup_file) FILE *f = open_table(init, table);
+
+    while (f && fgets(line, sizeof line, f))
+        n += sscanf(line, "%*s %*s %31s", third) == 1 && strcmp(third, "0") != 0;
+    return n < 0 ? 0 : n;
+}
+
+static bool
+hides_sockets(pid_t init)
+{
+    static const char *const all[] = {"sockets: used ", NULL};
+    static const char *const v4[] = {"TCP: inuse ", "UDP: inuse ", NULL};
+    static const char *const v6[] = {"TCP6: inuse ", "UDP6: inuse ", NULL};
+    int64_t max = 0, hidden = sum_words(init, "sockstat", all) - sum_words(init, "sockstat", v4) -
+                              sum_words(init, "sockstat6", v6) - count_listed(init, "unix") -
+                              count_listed(init, "netlink");
+    _cleanup_(cleanup_file) FILE *f = fopen("/proc/sys/net/core/rmem_max", "re");
+
+    /* The kernel doubles what a program asks for. */
+    return hidden >= HIDDEN_MAX && f && fscanf(f, "%" SCNd64, &max) == 1 &&
+           hidden * 2 * max > HIDDEN_BYTES_MAX;
 }
 
 /* Into the network of init's first child: init itself cannot be looked into by an ordinary user. */
@@ -189,6 +246,8 @@ queues_are_full(const struct keeper_options *o, const struct suspect *s)
     /* Of a network that others share it cannot be told whose the sockets are. */
     if (s->init <= 0 || !box_own_network(o))
         return false;
+    if (hides_sockets(s->init))
+        return true;
     sum = sum_queues(s->init, "netlink") + sum_queues(s->init, "udp") + sum_queues(s->init, "udp6");
     if (enter_network(s->init) == 0)
         sum += sum_connections();

@@ -30,16 +30,14 @@
 static const int SUPERVISED[] = {SCMP_SYS(connect), SCMP_SYS(sendmsg), SCMP_SYS(sendmmsg),
                                  SCMP_SYS(bind), SCMP_SYS(listen)};
 
-/* Of linux/in6.h, which goes with no other header of addresses. A label brings options along. */
-#define FLOWLABEL_MGR 32
-
 /* Options by which a packet goes elsewhere than its address says (source routes). */
 static const struct {
     int level, option;
 } ROUTING_OPTIONS[] = {
-    {IPPROTO_IP, IP_OPTIONS},       {IPPROTO_IPV6, IPV6_RTHDR},
-    {IPPROTO_IPV6, IPV6_2292RTHDR}, {IPPROTO_IPV6, IPV6_2292PKTOPTIONS},
-    {IPPROTO_IPV6, FLOWLABEL_MGR},
+    {IPPROTO_IP, IP_OPTIONS},
+    {IPPROTO_IPV6, IPV6_RTHDR},
+    {IPPROTO_IPV6, IPV6_2292RTHDR},
+    {IPPROTO_IPV6, IPV6_2292PKTOPTIONS},
 };
 
 /* TCP and UDP only: other protocols have ways to name an address that are not supervised. */

@@ -567,6 +567,7 @@ while n < 500 << 20:
     a = socket.create_connection(server.getsockname()); b, _ = server.accept(); held += [a, b]
     a.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20); a.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for i in range(1000): a.sendmsg([b"x"], asked); b.recv(1); n += 800
+    if len(held) % 4: _libc.connect(a.fileno(), bytes(16), 16) # AF_UNSPEC: in no table any more
 say("PWN", n >> 20, "MiB in", len(held), "sockets")
 """, check="told_as_oom", exhausts=True, may_die=True),
     Cell("lock_memory", "the machine's memory, by file locks, which no limit counts", """
@@ -583,6 +584,7 @@ def groups():
     held.append(socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)); i = struct.pack("I", socket.if_nametoindex("lo"))
     for n in range(100): held[1].setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, socket.inet_pton(socket.AF_INET6, f"ff02::1:{n + 1:x}") + i)
 attempt("groups", groups)
+attempt("keys", lambda: socket.socket().setsockopt(socket.IPPROTO_TCP, 14, struct.pack("=H2xI120xBBHI80s", 2, 1, 0, 0, 4, 0, b"key")))
 """, {"none": "no filter"}),
     Cell("shared_memory_hog", "all memory, by many processes and shared mappings", """
 import mmap

@@ -136,6 +136,8 @@ try_arguments(void)
     CHECK(35, fails(setsockopt(-1, SOL_SOCKET, SO_ATTACH_FILTER, "", 8), EPERM));
     CHECK(36, fails(setsockopt(-1, IPPROTO_IPV6, IPV6_JOIN_GROUP, "", 8), EPERM));
     CHECK(37, fails(setsockopt(-1, IPPROTO_IPV6, MCAST_JOIN_GROUP, "", 8), EPERM));
+    CHECK(39, fails(setsockopt(-1, IPPROTO_IPV6, 32 /* flow labels */, "", 8), EPERM));
+    CHECK(40, fails(setsockopt(-1, IPPROTO_TCP, 14 /* TCP_MD5SIG */, "", 8), EPERM));
     CHECK(38, fails(setsockopt(-1, IPPROTO_IP, IP_ADD_MEMBERSHIP, "", 8), EBADF));
     CHECK(25, setsockopt(-1, SOL_SOCKET, SO_LINGER, "", 8) == 0); /* done, and not done */
     CHECK(26, syscall(SYS_setsockopt, -1, high | SOL_SOCKET, high | SO_LINGER, "", 8) == 0);
