@@ -207,6 +207,15 @@ check_nginx(struct doctor *d)
     report(d, "WARN", "install nginx, unless it runs on another machine", "nginx: not found here");
 }
 
+/* Is there a backend whose kernels husk-keeper holds? */
+static bool
+runs_kernels(const struct doctor *d)
+{
+    struct manager_options o;
+    manager_options_of(&d->c->settings, &d->c->paths, &o);
+    return strcmp(o.backend, "daytona") != 0 || o.more_backends[0];
+}
+
 /* What the keeper says is in force, not what the settings wish. */
 static void
 check_isolation(struct doctor *d)
@@ -214,10 +223,15 @@ check_isolation(struct doctor *d)
     const struct settings *s = &d->c->settings;
     struct wire_info i;
     struct err err = ERR_INIT;
-    if (strcmp(s->isolation, "none") == 0) {
+    if (strcmp(s->isolation, "none") == 0 && runs_kernels(d)) {
         report(d, "note", NULL,
                "isolation: none (sessions are kept apart by working directory only: one trust "
                "domain)");
+        return;
+    }
+    if (!runs_kernels(d)) {
+        report(d, "note", NULL,
+               "isolation: each session is a machine of Daytona's; husk-keeper is not needed");
         return;
     }
     if (keeper_info(s->keeper_dir, &i, &err) < 0) {

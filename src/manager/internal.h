@@ -164,7 +164,9 @@ int isolation_check(struct manager *m, bool afresh, struct err *err);
  * start it again: whoever sees it ends that kernel there. */
 bool isolation_dead(struct manager *m, const struct sandbox *sb, const char *handle);
 /* Does the keeper have the kernels of this backend? */
-bool isolation_kept(struct manager *m, const struct sandbox *sb);
+bool isolation_kept(const struct manager *m, const struct sandbox *sb);
+/* Does any? Where all sessions are machines of a provider's there need be no keeper. */
+bool isolation_wanted(const struct manager *m);
 
 /* runtime.c */
 /* Ends exactly this runtime; true when its end is confirmed. */

@@ -65,6 +65,15 @@ tell(const struct manager_isolation *before, const struct manager_isolation *now
                  now->detail[0] ? "; " : "", now->detail);
 }
 
+bool
+isolation_wanted(const struct manager *m)
+{
+    for (int i = 0; i < m->n_backends; i++)
+        if (isolation_kept(m, m->backends[i].sb))
+            return true;
+    return false;
+}
+
 static const struct manager_isolation *
 refresh(struct manager *m, int64_t max_age_ms)
 {
@@ -74,7 +83,7 @@ refresh(struct manager *m, int64_t max_age_ms)
     struct wire_info w;
     struct err err = ERR_INIT;
 
-    if (!m->place.keeper || (!first && now - m->isolation_at_ms < max_age_ms))
+    if (!isolation_wanted(m) || (!first && now - m->isolation_at_ms < max_age_ms))
         return i;
     i->keeper = true;
     if (keeper_info(m->place.keeper, &w, &err) == 0) {
@@ -101,18 +110,23 @@ isolation_init(struct manager *m)
     (void)refresh(m, 0);
 }
 
+/* Of sessions that are machines of the provider's. */
+static const struct manager_isolation vm = {
+    .ready = true, .tier = "vm", .egress = "provider", .disk = "provider"};
+
 const struct manager_isolation *
 manager_isolation(struct manager *m)
 {
-    return refresh(m, m->isolation.ready ? SHOWN_MS : AGAIN_MS);
+    bool here = false;
+
+    for (int i = 0; i < m->n_backends; i++)
+        here = here || m->backends[i].sb->files != FILES_KEYED;
+    return here ? refresh(m, m->isolation.ready ? SHOWN_MS : AGAIN_MS) : &vm;
 }
 
 const struct manager_isolation *
 manager_isolation_of(struct manager *m, const char *backend)
 {
-    static const struct manager_isolation vm = {
-        .ready = true, .tier = "vm", .egress = "provider", .disk = "provider"};
-
     return manager_files_of(m, backend) == FILES_KEYED ? &vm : manager_isolation(m);
 }
 
@@ -130,7 +144,7 @@ isolation_check(struct manager *m, bool afresh, struct err *err)
 }
 
 bool
-isolation_kept(struct manager *m, const struct sandbox *sb)
+isolation_kept(const struct manager *m, const struct sandbox *sb)
 {
     return m->place.keeper && sb->files != FILES_KEYED;
 }

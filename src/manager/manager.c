@@ -241,7 +241,7 @@ manager_free(struct manager *m)
 int
 manager_ready(struct manager *m, struct deadline d, struct err *err)
 {
-    if (db_ping(m->db, err) < 0 || (m->place.keeper && isolation_check(m, true, err) < 0))
+    if (db_ping(m->db, err) < 0 || (isolation_wanted(m) && isolation_check(m, true, err) < 0))
         return -1;
     for (int i = 0; i < m->n_backends; i++) {
         struct sandbox *sb = m->backends[i].sb;

@@ -23,14 +23,16 @@ note(const struct err *err)
     log_warning("upkeep, workspaces: %s", err->msg);
 }
 
-/* What cannot be looked at counts nothing, or it would be tried at each sweep. */
+/* What cannot be looked at counts nothing, or it would be tried at each sweep; nor does what is at
+ * a backend. */
 static int64_t
-usage_of(struct manager *m, int64_t workspace_id)
+usage_of(struct manager *m, const struct workspace_row *w)
 {
     struct err err = ERR_INIT;
     int64_t bytes = 0;
 
-    if (place_usage(&m->place, workspace_id, ENTRIES_MAX, &bytes, &err) < 0 &&
+    if (manager_files_of(m, w->backend) != FILES_KEYED &&
+        place_usage(&m->place, w->workspace_id, ENTRIES_MAX, &bytes, &err) < 0 &&
         err.code != ERR_NOT_FOUND)
         note(&err);
     return bytes;
@@ -46,8 +48,7 @@ measure(struct manager *m, struct deadline d)
     while (n == BATCH && !deadline_passed(d)) {
         n = workspace_store_unmeasured(m->db, rows, BATCH, &err);
         for (int i = 0; i < n && !deadline_passed(d); i++)
-            if (workspace_store_measured(m->db, &rows[i], usage_of(m, rows[i].workspace_id), &err) <
-                0)
+            if (workspace_store_measured(m->db, &rows[i], usage_of(m, &rows[i]), &err) < 0)
                 n = -1;
         if (n < 0)
             note(&err);

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from fakedaytona import DaytonaStack
+from fixtures import running
 from stack import wait_until
 
 STACK = DaytonaStack
@@ -358,6 +359,33 @@ def test_without_an_interpreter_code_runs_stateless(client, daytona):
     assert (result["reason"], result["exit_code"]) == ("exception", 1) and result["stdout"].startswith("kept\n")
     assert client.run("n", "import time; time.sleep(60)", timeout=2)["reason"] == "timeout"
     assert client.run("n", "print(1)")["stdout"] == "1\n"
+
+
+# what it needs of this machine
+
+class Alone(DaytonaStack):
+    """Settings as they come, but for Daytona's: nobody has started husk-keeper, which no session here has a use for."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings, SANDBOX_ISOLATION="auto", SANDBOX_ISOLATION_MIN="container", SANDBOX_EGRESS="none")
+        self.settings["SANDBOX_KEEPER_DIR"] = self.path("no-keeper")
+
+    def start_keeper(self):
+        pass
+
+
+def test_daytona_alone_needs_no_keeper():
+    with running(Alone(SANDBOX_REAP_INTERVAL="0.5")) as stack:
+        client = stack.client(stack.key())
+        ready = client.get("/readyz")
+        assert ready.status == 200 and (ready.json()["isolation"], ready.json()["egress"]) == ("vm", "provider"), ready
+        session = client.open("a", ttl=1)
+        assert session["isolation"] == "vm" and client.run("a", "print(1)")["stdout"] == "1\n"
+        wait_until(lambda: stack.sql("SELECT kept_bytes FROM workspaces WHERE state = 'kept'") == [(0,)], 20, "the reaper's look at what is kept")
+        assert "husk_isolation_ready 1\n" in client.get("/metrics").text
+        doctor = stack.ctl("doctor", check=False).stdout
+        assert "husk-keeper is not needed" in doctor and "FAIL" not in doctor, doctor
+        assert "keeper" not in stack.log("master")
 
 
 # the key
