@@ -93,6 +93,11 @@ limit(int what, int64_t value, const char *name, struct err *err)
 int
 confine_core(struct err *err)
 {
+    const struct rlimit one = {1, 1};
+
+    /* At 0 as well the host's handler is started: it has to be raised where we may. */
+    if (setrlimit(RLIMIT_CORE, &one) == 0)
+        return 0;
     return limit(RLIMIT_CORE, 1, "CORE", err);
 }
 

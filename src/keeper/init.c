@@ -242,8 +242,8 @@ init_run(const struct box_spec *s, int monitor)
     (void)prctl(PR_SET_NAME, "husk-init", 0, 0, 0);
     raise_oom_score();
     name_login(s->uid);
-    if (make(s, &err) < 0 || confine_ids(s->uid, s->o->tier != TIER_ROOTLESS, &err) < 0 ||
-        confine_core(&err) < 0)
+    if (make(s, &err) < 0 || confine_core(&err) < 0 ||
+        confine_ids(s->uid, s->o->tier != TIER_ROOTLESS, &err) < 0)
         fail(monitor, &err);
     die_with(monitor);
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
