@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from stack import SOURCE, wait_until
+from documents import blocks
+from stack import wait_until
 
 SETTINGS = {"SANDBOX_LOG_FORMAT": "json", "SANDBOX_REAP_INTERVAL": 1}
 
@@ -60,8 +61,7 @@ def test_logs_are_json_and_name_request_session_and_execution(stack, client, ses
 
 def test_the_documented_queries_run(stack, client, session):
     client.run(session, "1/0")
-    with open(os.path.join(SOURCE, "docs", "sqlite.md")) as f:
-        queries = re.findall(r"^```sql\n(.*?)^```", f.read(), re.M | re.S)
+    queries = blocks("sqlite.md", "sql")
     assert len(queries) >= 8
     for query in queries:
         stack.sql(query)

@@ -12,10 +12,15 @@ import http.server
 import pytest
 
 from client import Client
+from documents import Terminal, blocks
 from stack import SOURCE, Stack, free_port, wait_until
 
 os.environ.setdefault("HUSK_TEST_GATEWAY", "enterprise-gateway-3")
-NAMES = ["docsgpt-python-0", "docsgpt-python-1"]
+NODES = 2
+# what docs/scale.md gives a node, and the gateway of both
+NODE_SETTINGS, GATEWAY_ENVIRONMENT = (dict(line.split("=", 1) for line in block.splitlines())
+                                      for block in blocks("scale.md", "") if re.fullmatch(r"(\w+=.*\n)+", block))
+NAMES = GATEWAY_ENVIRONMENT["HUSK_KERNEL_NAMES"].strip('"').split()
 USERS = {"Authorization": "Basic " + base64.b64encode(b"ann:secret").decode()}
 
 
@@ -60,9 +65,9 @@ class Front:
 def nodes():
     made = []
     try:
-        for i, name in enumerate(NAMES):
-            node = Stack(SANDBOX_LISTEN=f"127.0.0.1:{free_port()}", SANDBOX_AUTH="proxy", SANDBOX_KERNEL_NAME=name,
-                         SANDBOX_GATEWAY_SHARED="true", SANDBOX_MAX_SESSIONS=4, SANDBOX_WORKERS_EXEC=3,
+        for i in range(NODES):
+            node = Stack(SANDBOX_LISTEN=f"127.0.0.1:{free_port()}", SANDBOX_MAX_SESSIONS=4, SANDBOX_WORKERS_EXEC=3,
+                         **{key: re.sub("-0$", f"-{i}", value) for key, value in NODE_SETTINGS.items()},
                          **({"SANDBOX_GATEWAY_URL": made[0].settings["SANDBOX_GATEWAY_URL"],
                              "SANDBOX_GATEWAY_AUTH_TOKEN": made[0].token} if i else {}))
             with open(os.path.join(SOURCE, "nginx", "examples", "husk-auth-shard.conf")) as f:
@@ -98,13 +103,25 @@ def home(nodes, name):
     return found[0]
 
 
-def test_sessions_spread_and_stay(nodes, front):
-    names = [f"scale-{i}" for i in range(6)]
+def open_on_both(nodes, front, prefix):
+    """Opens two sessions on each node: which names those are depends on the nodes' ports."""
     where = {}
-    for name in names:
+    for i in range(40):
+        name = f"{prefix}-{i}"
         assert call(front, "POST", "/v1/sessions", {"session_id": name}, shard=name).status == 201
-        where[name] = home(nodes, name)
-    assert set(where.values()) == {0, 1}, where
+        node = home(nodes, name)
+        if list(where.values()).count(node) < 2:
+            where[name] = node
+        else:
+            assert call(front, "DELETE", f"/v1/sessions/{name}").status == 204
+        if len(where) == 2 * NODES:
+            return where
+    raise AssertionError(f"40 names are all on one node: {where}")
+
+
+def test_sessions_spread_and_stay(nodes, front):
+    where = open_on_both(nodes, front, "scale")
+    names = list(where)
     for name in names:
         answer = call(front, "POST", f"/v1/sessions/{name}/exec", {"code": f"x = {name!r}; print(x)"})
         assert answer.status == 200 and answer.json()["stdout"] == name + "\n", answer
@@ -121,13 +138,20 @@ def test_sessions_spread_and_stay(nodes, front):
     assert nodes[0].kernels() == []
 
 
-def test_a_conversation_goes_by_its_own_name(nodes, front):
-    opened = call(front, "POST", "/v1/sessions", {"conversation_id": "talk 17"}, shard="talk 17")
-    assert opened.status == 201, opened
-    name = opened.json()["session_id"]
-    ran = call(front, "POST", f"/v1/sessions/{name}/exec", {"code": "print(6 * 7)"}, shard="talk 17")
-    assert ran.status == 200 and ran.json()["stdout"] == "42\n", ran
-    assert call(front, "DELETE", f"/v1/sessions/{name}", shard="talk 17").status == 204
+def test_the_commands_work_as_written(nodes, tmp_path):
+    """docs/scale.md's front, a session, a conversation and a call without a name."""
+    os.chmod(tmp_path, 0o755)
+    for above in tmp_path.parents[:2]:
+        os.chmod(above, 0o755)
+    addresses = {f"HUSK_NODE_{i}": "%s:%d" % node.address for i, node in enumerate(nodes)}
+    terminal = Terminal(tmp_path, tmp_path / "shell-state", HUSK_SHARE=SOURCE, HUSK_FRONT=f"127.0.0.1:{free_port()}", **addresses)
+    found = blocks("scale.md")
+    assert len(found) >= 3
+    try:
+        for block in found:
+            terminal.run(block)
+    finally:
+        terminal.run('nginx -p "$PWD" -e stderr -c nginx.conf -s quit')
 
 
 def test_a_call_without_a_name_is_refused(front):
@@ -139,11 +163,8 @@ def test_a_call_without_a_name_is_refused(front):
 
 
 def test_a_node_that_is_down_keeps_its_sessions(nodes, front):
-    names = [f"down-{i}" for i in range(4)]
-    for name in names:
-        assert call(front, "POST", "/v1/sessions", {"session_id": name}, shard=name).status == 201
-    where = {name: home(nodes, name) for name in names}
-    assert set(where.values()) == {0, 1}, where
+    where = open_on_both(nodes, front, "down")
+    names = list(where)
     nodes[1].stop_process("nginx")
     try:
         for name in names:
