@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,9 +145,25 @@ enter_mount_namespace(struct err *err)
     return 0;
 }
 
-/* All that the tier rests on. */
+/* What is weaker here than the tier could be, for everybody who asks. */
+static void __attribute__((format(printf, 2, 3))) add_detail(struct keeper *k, const char *fmt, ...)
+{
+    size_t n = strlen(k->detail);
+    va_list ap;
+
+    if (n > 0 && n + 2 < sizeof(k->detail)) {
+        memcpy(k->detail + n, "; ", 3);
+        n += 2;
+    }
+    va_start(ap, fmt);
+    (void)vsnprintf(k->detail + n, sizeof(k->detail) - n, fmt, ap);
+    va_end(ap);
+}
+
+/* All that the tier rests on; *ret_without says why there are no control groups, where there are
+ * none. */
 static int
-prepare(struct keeper_options *o, struct err *err)
+prepare(struct keeper_options *o, struct err *ret_without, struct err *err)
 {
     if (o->tier == TIER_ROOTLESS && tier_enter_rootless(err) < 0)
         return -1;
@@ -154,10 +171,7 @@ prepare(struct keeper_options *o, struct err *err)
         return -1;
     if (home_prepare(o, err) < 0 || egress_prepare(o, err) < 0 || volume_prepare(o, err) < 0)
         return -1;
-    struct err without = ERR_INIT;
-    if (cgroup_prepare(o, &without) < 0)
-        log_warning("memory, processes and processors are bounded by RLIMITs only: %s",
-                    without.msg);
+    (void)cgroup_prepare(o, ret_without);
     return 0;
 }
 
@@ -166,18 +180,19 @@ prepare(struct keeper_options *o, struct err *err)
 static void
 get_ready(struct keeper *k, const struct tier_probe *probe)
 {
-    struct err err = ERR_INIT;
+    struct err err = ERR_INIT, without = ERR_INIT;
 
     k->o.tier = probe->tier;
     (void)snprintf(k->detail, sizeof(k->detail), "%.190s", probe->detail);
     k->ready = probe->enough;
-    if (k->ready && prepare(&k->o, &err) < 0) {
+    if (k->ready && prepare(&k->o, &without, &err) < 0) {
         k->ready = false;
         (void)snprintf(k->detail, sizeof(k->detail), "%.190s", err.msg);
     }
+    if (k->ready && !k->o.cgroups)
+        add_detail(k, "memory and processes are bounded by RLIMITs only: %s", without.msg);
     if (k->ready && k->o.tier == TIER_HOST && !k->o.images)
-        (void)snprintf(k->detail, sizeof(k->detail), "workspaces are not bounded: %.160s",
-                       k->o.disk_detail);
+        add_detail(k, "workspaces are not bounded: %s", k->o.disk_detail);
     if (k->ready)
         log_info("isolation: %s, egress %s, workspaces %s%s%s", tier_name(k->o.tier),
                  egress_name(k->o.egress), k->o.images ? "bounded" : "not bounded",

@@ -2,11 +2,13 @@
 import concurrent.futures
 import os
 import signal
+import subprocess
 import time
 
 import pytest
 
 from client import files_url as url
+from keeper_client import Keeper
 from stack import ROOT, wait_until
 
 MIB = 1 << 20
@@ -40,6 +42,25 @@ def test_the_tier_in_force_is_said_everywhere(stack, client, session):
     assert "isolation: tier host, egress none, disk image" in stack.ctl("doctor", check=False).stdout
     ready = client.get("/readyz")
     assert ready.status == 200 and (ready.json()["isolation"], ready.json()["egress"]) == ("host", "none")
+
+
+def test_a_host_without_control_groups_is_told_that_it_has_none(stack):
+    """As one with cgroup v2 whose unit is not delegated: sandboxes are made, and what does not bound them is said."""
+    place = stack.path("bare")
+    env = {"PATH": os.environ["PATH"], "SANDBOX_STATE_DIR": place + "/s", "SANDBOX_KEEPER_DIR": place + "/kp"}
+    os.mkdir(place, 0o711)
+    keeper = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", 'umount -R -l /sys/fs/cgroup; exec "$@"', "sh",
+                               stack.path("bin", "husk-keeper"), "--config", stack.path("husk.conf"), "--library", stack.path("sandbox", "inside")],
+                              stderr=subprocess.PIPE, text=True, env=env, cwd="/")
+    try:
+        wait_until(lambda: os.path.exists(place + "/kp/files.sock"), 30, "the other keeper")
+        told = Keeper(place + "/kp").info()
+        assert (told.ready, told.tier, told.cpu) == (1, "host", 0)
+        assert "bounded by RLIMITs only" in told.detail
+    finally:
+        keeper.terminate()
+        said = keeper.communicate(timeout=20)[1]
+    assert "bounded by RLIMITs only" in said
 
 
 def test_over_memory_is_oom(client, session, neighbour):
