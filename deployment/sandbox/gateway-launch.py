@@ -143,6 +143,14 @@ def server(c, token, port, root):
     Server.launch_instance(argv=[], config=c)
 
 
+def listen(app, token, port):
+    app.auth_token = token
+    app.ip = os.environ["HUSK_GATEWAY_ADDRESS"]
+    app.port = port
+    app.port_retries = 0
+    app.log_level = "WARN"
+
+
 def kernel_gateway(c, token, port, root):
     from kernel_gateway.gatewayapp import KernelGatewayApp
     from kernel_gateway.services.kernels.manager import KernelGatewayIOLoopKernelManager as Manager
@@ -152,11 +160,7 @@ def kernel_gateway(c, token, port, root):
     Manager.execution_state = "starting"
     Manager.last_activity = datetime.now(timezone.utc)
     os.chdir(root)
-    c.KernelGatewayApp.auth_token = token
-    c.KernelGatewayApp.ip = os.environ["HUSK_GATEWAY_ADDRESS"]
-    c.KernelGatewayApp.port = port
-    c.KernelGatewayApp.port_retries = 0
-    c.KernelGatewayApp.log_level = "WARN"
+    listen(c.KernelGatewayApp, token, port)
     c.JupyterWebsocketPersonality.list_kernels = True
     KernelGatewayApp.launch_instance(argv=[], config=c)
 
@@ -167,11 +171,7 @@ def enterprise_gateway(c, token, port, root):
     os.chdir(root)
     # Its kernels may be anywhere: it gives them an address, whatever the transport.
     c.KernelManager.transport = "tcp"
-    c.EnterpriseGatewayApp.auth_token = token
-    c.EnterpriseGatewayApp.ip = os.environ["HUSK_GATEWAY_ADDRESS"]
-    c.EnterpriseGatewayApp.port = port
-    c.EnterpriseGatewayApp.port_retries = 0
-    c.EnterpriseGatewayApp.log_level = "WARN"
+    listen(c.EnterpriseGatewayApp, token, port)
     c.EnterpriseGatewayApp.list_kernels = True
     EnterpriseGatewayApp.launch_instance(argv=[], config=c)
 

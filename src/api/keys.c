@@ -57,11 +57,7 @@ handle_key_list(struct api_call *c)
     jw_init(&w, &out);
     jw_object(&w, NULL);
     jw_array(&w, "keys");
-    for (size_t i = 0; i < n; i++) {
-        jw_object(&w, NULL);
-        render_key_members(&w, &keys[i]);
-        jw_end_object(&w);
-    }
+    render_keys(&w, keys, n);
     jw_end_array(&w);
     jw_end_object(&w);
     api_send_json(c, 200, &out);

@@ -10,13 +10,8 @@
 #include "http/disposition.h"
 
 void
-render_session(const struct api_options *o, struct json_writer *w, const char *name,
-               const struct session *s)
+render_session_members(struct json_writer *w, const struct session *s)
 {
-    const struct manager_isolation *i =
-        o->isolation ? o->isolation : manager_isolation_of(o->manager, s->backend);
-
-    jw_object(w, name);
     jw_string(w, "session_id", s->name);
     if (s->binding == BIND_CONVERSATION || s->binding == BIND_WORKFLOW_RUN)
         jw_string(w, session_binding_member(s->binding), s->binding_value);
@@ -37,6 +32,17 @@ render_session(const struct api_options *o, struct json_writer *w, const char *n
         jw_raw(w, "labels", s->labels, strlen(s->labels));
     else
         jw_raw(w, "labels", "{}", 2);
+}
+
+void
+render_session(const struct api_options *o, struct json_writer *w, const char *name,
+               const struct session *s)
+{
+    const struct manager_isolation *i =
+        o->isolation ? o->isolation : manager_isolation_of(o->manager, s->backend);
+
+    jw_object(w, name);
+    render_session_members(w, s);
     jw_string(w, "isolation", i->tier);
     jw_string(w, "egress", i->egress);
     jw_bool(w, "stateful", s->stateful);
@@ -202,4 +208,14 @@ render_key_members(struct json_writer *w, const struct key_info *k)
     jw_time(w, "expires_at", k->expires_at);
     jw_time(w, "revoked_at", k->revoked_at);
     jw_time(w, "last_used_at", k->last_used_at);
+}
+
+void
+render_keys(struct json_writer *w, const struct key_info *keys, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        jw_object(w, NULL);
+        render_key_members(w, &keys[i]);
+        jw_end_object(w);
+    }
 }

@@ -9,6 +9,8 @@
 #include "model/execution.h"
 #include "workspace/workspace.h"
 
+/* What everybody is told of a session, into an object that the caller has begun. */
+void render_session_members(struct json_writer *w, const struct session *s);
 /* The API's objects as JSON (docs/openapi.json, components). name as in json/writer.h. */
 void render_session(const struct api_options *o, struct json_writer *w, const char *name,
                     const struct session *s);
@@ -20,6 +22,8 @@ void render_artifact(struct json_writer *w, const char *name, const struct artif
 void render_kept(struct json_writer *w, const struct execution_result *r);
 /* A key's members, into an object that the caller has begun; its token is shown once, by him. */
 void render_key_members(struct json_writer *w, const struct key_info *k);
+/* Whole keys, into an array that the caller has begun. */
+void render_keys(struct json_writer *w, const struct key_info *keys, size_t n);
 
 /* The execution result as one whole object.  s NULL: the session is gone and is named only.  full
  * false leaves stdout and stderr out: a stream has sent them.  Bounded by out's maximum: what does

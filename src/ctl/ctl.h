@@ -66,6 +66,11 @@ ctl_manager_free(struct manager **m)
 }
 #define _cleanup_manager_ _cleanup_(ctl_manager_free)
 
+/* Begins the list that a command prints: with --json an object whose member of that name is an
+ * array to be filled through w, else rows of text are put into c->out. */
+void ctl_list_begin(struct ctl *c, struct json_writer *w, const char *name);
+void ctl_list_end(struct ctl *c, struct json_writer *w);
+
 /* A wall-clock time for a table: RFC 3339, "-" for 0. */
 const char *ctl_time(int64_t wall_ms, char out[CLOCK_RFC3339_SIZE]);
 

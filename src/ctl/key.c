@@ -97,28 +97,20 @@ run_list(struct ctl *c, struct err *err)
 {
     _cleanup_manager_ struct manager *m = NULL;
     _cleanup_free_ struct key_info *keys = NULL;
+    struct json_writer w;
     size_t n = 0;
     if (ctl_manager(c, &m, err) < 0 || manager_key_list(m, &keys, &n, err) < 0)
         return -1;
-    if (!ctl_value(c, "json")) {
+    ctl_list_begin(c, &w, "keys");
+    if (ctl_value(c, "json")) {
+        render_keys(&w, keys, n);
+    } else {
         (void)buf_printf(&c->out, "%-18s %-16s %-20s %-24s %-24s %s\n", "ID", "OWNER", "SCOPES",
                          "EXPIRES", "LAST USED", "NOTE");
         for (size_t i = 0; i < n; i++)
             put_key_row(&c->out, &keys[i]);
-        return 0;
     }
-    struct json_writer w;
-    jw_init(&w, &c->out);
-    jw_object(&w, NULL);
-    jw_array(&w, "keys");
-    for (size_t i = 0; i < n; i++) {
-        jw_object(&w, NULL);
-        render_key_members(&w, &keys[i]);
-        jw_end_object(&w);
-    }
-    jw_end_array(&w);
-    jw_end_object(&w);
-    (void)buf_putc(&c->out, '\n');
+    ctl_list_end(c, &w);
     return 0;
 }
 

@@ -238,6 +238,26 @@ ctl_open_failed(const struct ctl *c, struct err *err)
     return err_wrap(err, "settings of %s", c->config ? c->config : "no file");
 }
 
+void
+ctl_list_begin(struct ctl *c, struct json_writer *w, const char *name)
+{
+    jw_init(w, &c->out);
+    if (!ctl_value(c, "json"))
+        return;
+    jw_object(w, NULL);
+    jw_array(w, name);
+}
+
+void
+ctl_list_end(struct ctl *c, struct json_writer *w)
+{
+    if (!ctl_value(c, "json"))
+        return;
+    jw_end_array(w);
+    jw_end_object(w);
+    (void)buf_putc(&c->out, '\n');
+}
+
 const char *
 ctl_time(int64_t wall_ms, char out[CLOCK_RFC3339_SIZE])
 {

@@ -43,14 +43,10 @@ run_list(struct ctl *c, struct err *err)
 
     if (check_keeper(c, err) < 0)
         return -1;
-    jw_init(&w, &c->out);
-    if (json) {
-        jw_object(&w, NULL);
-        jw_array(&w, "sandboxes");
-    } else {
+    ctl_list_begin(c, &w, "sandboxes");
+    if (!json)
         (void)buf_printf(&c->out, "%-38s %-18s %-8s %-8s %s\n", "KERNEL", "WORKSPACE", "UID",
                          "MONITOR", "MEMORY");
-    }
     while ((r = keeper_next(c->settings.keeper_dir, after, &s, err)) == 1) {
         char workspace[20] = "-";
 
@@ -65,11 +61,7 @@ run_list(struct ctl *c, struct err *err)
     }
     if (r < 0)
         return -1;
-    if (json) {
-        jw_end_array(&w);
-        jw_end_object(&w);
-        (void)buf_putc(&c->out, '\n');
-    }
+    ctl_list_end(c, &w);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/render.h"
 #include "base/clock.h"
 
 #define PAGE 200
@@ -14,26 +15,9 @@ static void
 put_session(struct json_writer *w, const struct session *s)
 {
     jw_object(w, NULL);
-    jw_string(w, "session_id", s->name);
-    if (s->binding == BIND_CONVERSATION || s->binding == BIND_WORKFLOW_RUN)
-        jw_string(w, session_binding_member(s->binding), s->binding_value);
-    jw_string(w, "owner", s->owner);
-    jw_string(w, "state", session_state_name(s->state));
-    jw_string(w, "backend", s->backend);
+    render_session_members(w, s);
     jw_string(w, "handle", s->handle);
     jw_i64(w, "generation", s->generation);
-    jw_double(w, "ttl", (double)s->ttl_ms / 1000);
-    jw_time(w, "created_at", s->created_at);
-    jw_time(w, "last_work_at", s->last_work_at);
-    jw_time(w, "expires_at", s->expires_at);
-    if (s->busy_execution[0]) {
-        jw_object(w, "busy");
-        jw_string(w, "execution_id", s->busy_execution);
-        jw_time(w, "since", s->busy_since);
-        jw_end_object(w);
-    }
-    const char *labels = s->labels ? s->labels : "{}";
-    jw_raw(w, "labels", labels, strlen(labels));
     jw_end_object(w);
 }
 
@@ -56,14 +40,10 @@ run_list(struct ctl *c, struct err *err)
     struct session_filter f = {.state = -1, .limit = PAGE};
     struct json_writer w;
     bool json = ctl_value(c, "json") != NULL, more = true;
-    jw_init(&w, &c->out);
-    if (json) {
-        jw_object(&w, NULL);
-        jw_array(&w, "sessions");
-    } else {
+    ctl_list_begin(c, &w, "sessions");
+    if (!json)
         (void)buf_printf(&c->out, "%-36s %-16s %-8s %-8s %-24s %s\n", "SESSION", "OWNER", "STATE",
                          "BACKEND", "EXPIRES", "RUNS");
-    }
     while (more) {
         struct session *list = NULL;
         size_t n = 0;
@@ -81,11 +61,7 @@ run_list(struct ctl *c, struct err *err)
         free(list);
         more = more && n;
     }
-    if (json) {
-        jw_end_array(&w);
-        jw_end_object(&w);
-        (void)buf_putc(&c->out, '\n');
-    }
+    ctl_list_end(c, &w);
     return 0;
 }
 

@@ -6,15 +6,16 @@
 #include "store/row.h"
 #include "store/sql.h"
 
-int
-execution_store_get(struct db *db, const char *owner, const char *eid, struct execution *ret,
-                    struct err *err)
+#define ONE_EXECUTION_BY(column)                                                                   \
+    "SELECT " EXECUTION_COLUMNS " FROM executions WHERE " column                                   \
+    " = ?1 AND (?2 IS NULL OR owner = ?2)"
+
+static int
+one_execution(struct db *db, const char *sql, const char *value, const char *owner,
+              struct execution *ret, struct err *err)
 {
     _cleanup_sql_ sqlite3_stmt *s = NULL;
-    int r = sql_first(db, &s, err,
-                      "SELECT " EXECUTION_COLUMNS " FROM executions WHERE eid = ?1"
-                      " AND (?2 IS NULL OR owner = ?2)",
-                      "tt", eid, owner);
+    int r = sql_first(db, &s, err, sql, "tt", value, owner);
 
     if (r > 0)
         row_execution(s, ret);
@@ -22,18 +23,17 @@ execution_store_get(struct db *db, const char *owner, const char *eid, struct ex
 }
 
 int
+execution_store_get(struct db *db, const char *owner, const char *eid, struct execution *ret,
+                    struct err *err)
+{
+    return one_execution(db, ONE_EXECUTION_BY("eid"), eid, owner, ret, err);
+}
+
+int
 execution_store_by_request(struct db *db, const char *owner, const char *request_id,
                            struct execution *ret, struct err *err)
 {
-    _cleanup_sql_ sqlite3_stmt *s = NULL;
-    int r = sql_first(db, &s, err,
-                      "SELECT " EXECUTION_COLUMNS " FROM executions WHERE request_id = ?1"
-                      " AND (?2 IS NULL OR owner = ?2)",
-                      "tt", request_id, owner);
-
-    if (r > 0)
-        row_execution(s, ret);
-    return r;
+    return one_execution(db, ONE_EXECUTION_BY("request_id"), request_id, owner, ret, err);
 }
 
 int
