@@ -13,8 +13,9 @@
 
 #define IDLE_FDS_MAX 16
 #define IDLE_TICK_MS 1000   /* kept channels have timers of their own */
-#define SLEEP_MAX_MS 10000  /* without any; a connection whose worker was killed waits so long */
+#define SLEEP_MAX_MS 2000   /* without any; a connection whose worker does not move waits so long */
 #define IO_TIMEOUT_MS 60000 /* of one read or write towards the front end */
+#define TAKING_MS 10000     /* until a request is read and its own deadline known */
 #define HANDED_MS 500       /* for a connection to arrive from who claimed us */
 #define HEAP_SPARE_BYTES (1 << 20) /* free heap above this goes back to the system */
 
@@ -31,14 +32,16 @@ watch(int epoll_fd, int fd, uint32_t events)
 
 /*
  * Sleeps until something is to do.  EPOLLEXCLUSIVE wakes one idle worker for a connection, not all
- * that share the socket.  The kept channels come and go with each request, so they are watched for
- * one sleep at a time.
+ * that share the socket; should that one be stopped before it accepts, no other is woken by the
+ * same connection, so each looks for itself when it has slept long enough.  The kept channels come
+ * and go with each request, so they are watched for one sleep at a time.
  */
 static unsigned
 sleep_idle(const struct serve *s, int epoll_fd)
 {
     struct pollfd fds[IDLE_FDS_MAX];
     struct epoll_event ready[IDLE_FDS_MAX + 3];
+    struct pollfd listening = {.fd = s->listen_fd, .events = POLLIN};
     unsigned wake = 0;
     int n_fds = manager_idle_fds(s->manager, fds, IDLE_FDS_MAX);
 
@@ -58,6 +61,8 @@ sleep_idle(const struct serve *s, int epoll_fd)
         else if (ready[i].data.fd == s->listen_fd)
             wake |= WAKE_LISTEN;
     }
+    if (n == 0 && poll(&listening, 1, 0) > 0)
+        wake = WAKE_LISTEN;
     if (n_fds > 0)
         manager_idle(s->manager);
     return wake;
@@ -152,7 +157,7 @@ serve_handed(const struct serve *s)
 {
     int conn = hand_receive(s->hand, HANDED_MS);
 
-    score_set(s->slot, SLOT_WORKING, DEADLINE_NEVER); /* the claim is over */
+    score_set(s->slot, SLOT_WORKING, deadline_in(TAKING_MS)); /* the claim is over */
     return conn < 0 ? 0 : serve_one(s, conn, hand_tag(conn));
 }
 
@@ -194,6 +199,8 @@ on_wake(const struct serve *s, unsigned wake, struct err *err)
 {
     bool ours = !s->slot || affinity_leave_idle(s->slot, SLOT_WORKING);
 
+    if (ours) /* or whoever stops in the middle of an accept would keep its connection for ever */
+        serve_publish(s->slot, deadline_in(TAKING_MS));
     if (!(wake & WAKE_LISTEN))
         return serve_handed(s);
     return ours && !(wake & WAKE_HANDED) ? accept_and_serve(s, err) : serve_claimed(s, err);

@@ -115,13 +115,13 @@ def trace_file():
         os.unlink(name)
 
 
-def has_ended(pid):
-    """Also if its parent has not looked after it yet."""
+def state_of(pid):
+    """Its letter in /proc; Z and X: it has ended."""
     try:
         with open(f"/proc/{pid}/stat") as f:
-            return f.read().rpartition(")")[2].split()[0] in "ZX"
+            return f.read().rpartition(")")[2].split()[0]
     except OSError:
-        return True
+        return "X"
 
 
 class Worker:
@@ -144,9 +144,30 @@ class Worker:
                 strace.send_signal(signal.SIGTERM)
                 strace.communicate(timeout=20)
             told = events(trace)
-        killed = has_ended(pid)
+        killed = state_of(pid) in "ZX"
         wait_until(lambda: [p for p in self.stack.workers(self.lane) if p != pid or not killed], 15, "its successor")
         return result, told, killed
+
+
+@contextlib.contextmanager
+def held_up_at(pid, call, how):
+    """strace does to the process what it calls `how` as it comes to such a call (signal=SIGSTOP: it stops when the call
+    is over); gives a function that tells whether the process has stopped, or ended."""
+    def is_stopped():
+        return state_of(pid) in "TtZX"
+
+    strace = subprocess.Popen(["strace", "-f", "-o", os.devnull, "-e", "trace=" + call, "-e",
+                               f"inject={call}:{how}:when=1", "-p", str(pid)],
+                              stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        assert "attached" in strace.stderr.readline()
+        time.sleep(0.2)  # it sleeps again, as it did before strace came
+        yield is_stopped
+    finally:
+        strace.send_signal(signal.SIGTERM)
+        strace.communicate(timeout=20)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 class Reaper:
