@@ -85,6 +85,9 @@ void manager_promise_by(struct manager *m, struct deadline d, int64_t more_ms);
 int64_t manager_clamp_ttl(const struct manager *m, int64_t ttl_ms);
 /* How long one attempt to end a runtime may take. */
 struct deadline manager_end_deadline(const struct manager *m);
+/* And one to interrupt what runs there, until it has ended or is known not to. */
+#define INTERRUPT_MS 6000
+struct deadline interrupt_deadline(const struct manager *m);
 
 /* hold.c: a wait that polls (blocking locks can neither time out nor watch the peer). */
 struct wait {

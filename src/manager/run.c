@@ -161,12 +161,28 @@ result_of_failure(const struct run *r, const struct err *err, struct execution_r
     }
 }
 
+/* Nothing was sent, as a runtime whose backend answers was silent to the end: what an earlier run
+ * left there may keep it from all that comes.  Does it go on in spite of an interrupt? */
+static bool
+is_held_up(struct run *r, const struct err *err)
+{
+    const struct runtime_ref ref = {.handle = r->s.handle, .kernel_session = r->s.kernel_session};
+    struct sandbox *sb = NULL;
+    struct err why = ERR_INIT;
+
+    return err->code == ERR_TIMEOUT && !err->slug && r->s.handle[0] &&
+           manager_backend_of(r->m, &r->s, &sb, &why) == 0 && sb->files != FILES_KEYED &&
+           sb->ops->interrupt(sb, &ref, interrupt_deadline(r->m), &why) < 0 &&
+           why.code == ERR_TIMEOUT;
+}
+
 /* The code, in the runtime that is there or, when that turns out to be gone, once in a new one. */
 static void
 send_code(struct run *r, struct execution_result *res)
 {
     struct wait w = {.d = deadline_in(r->m->o.start_timeout_ms), .gone = run_given_up, .ctx = r};
     struct err err = ERR_INIT;
+    bool held_up;
 
     if (attempt(r, res, &err) == 0)
         return;
@@ -178,7 +194,9 @@ send_code(struct run *r, struct execution_result *res)
             runtime_make(r->m, &r->s, &w, &err) == 0 && attempt(r, res, &err) == 0)
             return;
     }
+    held_up = is_held_up(r, &err);
     result_of_failure(r, &err, res);
+    res->runtime_invalidated = held_up;
 }
 
 static void

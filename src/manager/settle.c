@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "spool/spool.h"
 #include "store/execution_store.h"
+#include "store/runtime_store.h"
 #include "store/session_store.h"
 
 #define REBOOT_MAX 1024
@@ -65,9 +66,31 @@ settle_before_reboot(struct manager *m)
         log_warning("executions from before the machine's restart: %s", err.msg);
 }
 
+/* What only ends with the runtime would keep it from any other code. */
+static void
+end_stubborn(struct manager *m, const struct session *s)
+{
+    struct err err = ERR_INIT;
+    struct runtime_drop_args a = {.sid = s->sid,
+                                  .generation = s->generation,
+                                  .ended = runtime_end(m, s->backend, s->handle),
+                                  .lost = 1,
+                                  .now = manager_now(m)};
+
+    if (runtime_store_drop(m->db, &a, &err) < 0)
+        log_warning("a runtime that must go is left to the next call: %s", err.msg);
+}
+
+struct deadline
+interrupt_deadline(const struct manager *m)
+{
+    return deadline_in(INTERRUPT_MS + m->o.sandbox.http_timeout_ms);
+}
+
 int
 settle_unfinished(struct manager *m, const struct session *s, struct err *err)
 {
+    const struct runtime_ref ref = {.handle = s->handle, .kernel_session = s->kernel_session};
     struct sandbox *sb = NULL;
     struct err ierr = ERR_INIT;
     struct spool_end end;
@@ -77,10 +100,13 @@ settle_unfinished(struct manager *m, const struct session *s, struct err *err)
     if (spool_get_end(m->o.spool_dir, s->busy_execution, &end, NULL) == 0)
         return end_as_said(m, s->busy_execution, &end, err);
     log_warning("execution %s was left behind by a process that died", s->busy_execution);
-    manager_promise(m, m->o.sandbox.http_timeout_ms * 2);
+    manager_promise(m, INTERRUPT_MS + m->o.sandbox.http_timeout_ms * 3);
     if (s->handle[0] && (manager_backend(m, s->backend, &sb, &ierr) < 0 ||
-                         sb->ops->interrupt(sb, s->handle, manager_end_deadline(m), &ierr) < 0))
+                         sb->ops->interrupt(sb, &ref, interrupt_deadline(m), &ierr) < 0)) {
         log_warning("it could not be interrupted: %s", ierr.msg);
+        if (ierr.code == ERR_TIMEOUT)
+            end_stubborn(m, s);
+    }
     return settle_execution(m, s->busy_execution, err);
 }
 

@@ -131,7 +131,10 @@ struct sandbox_ops {
     int (*exec)(struct sandbox *sb, const struct runtime_ref *rt,
                 const struct execution_request *req, const struct exec_hooks *hooks,
                 struct execution_result *ret, struct err *err);
-    int (*interrupt)(struct sandbox *sb, const char *handle, struct deadline d, struct err *err);
+    /* Of what runs there and nobody waits for: 0 when it has ended; its state is kept where that
+     * can be. ERR_TIMEOUT: it goes on in spite of that, and only the runtime's end will end it. */
+    int (*interrupt)(struct sandbox *sb, const struct runtime_ref *rt, struct deadline d,
+                     struct err *err);
     /* Ends exactly this runtime. 0 when its end is confirmed (gone already counts), else
      * ERR_UNCERTAIN. */
     int (*close)(struct sandbox *sb, const char *handle, struct deadline d, struct err *err);

@@ -2,6 +2,8 @@
 import base64
 import concurrent.futures
 import json
+import os
+import signal
 import time
 
 import pytest
@@ -245,3 +247,27 @@ def test_deaths_in_a_row(client, session):
     for death in ("import os; os.kill(os.getpid(), 9)", "import ctypes; ctypes.string_at(0)"):
         assert client.run(session, death, timeout=50)["reason"] == "kernel_died"
     assert client.run(session, "print('alive')", timeout=50)["stdout"] == "alive\n"
+
+
+@pytest.mark.parametrize("stubborn", [False, True], ids=["plain", "stubborn"])
+def test_a_worker_that_dies_ends_its_run(stack, client, fresh, stubborn):
+    """Whoever meets the session next interrupts what still runs there; its state is kept, but for code that ignores that."""
+    client.run(fresh, "x = 41; n = 0")
+    code = "import time\nwhile True: n += 1; time.sleep(0.01)"
+    if stubborn:
+        code = "import time\nwhile True:\n try:\n  while True: n += 1; time.sleep(0.01)\n except BaseException: pass"
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        running = pool.submit(client.post, f"/v1/sessions/{fresh}/exec", {"code": code, "timeout": 50})
+        wait_until(lambda: client.get(f"/v1/sessions/{fresh}").json().get("busy"), 10, "the run")
+        time.sleep(0.5)
+        (worker,) = [w["pid"] for w in json.loads(stack.ctl("status", "--json"))["workers"] if w["lane"] == "exec" and w["state"] == "working"]
+        os.kill(worker, signal.SIGKILL)
+        assert running.result().code == "worker_lost"
+    if stubborn:
+        again = [client.run(fresh, "print(1)", timeout=3) for _ in range(2)]
+        assert again[1]["stdout"] == "1\n", again
+        return
+    first, again = (client.run(fresh, code, timeout=20) for code in ("x += 1; print(x, n > 1); m = n", "print(m == n)"))
+    assert (first["stdout"], again["stdout"]) == ("42 True\n", "True\n")
+    reasons = [e["reason"] for e in client.get(f"/v1/sessions/{fresh}/executions").json()["executions"]]
+    assert reasons == ["completed", "completed", "aborted", "completed"]

@@ -256,11 +256,11 @@ fake_exec(struct sandbox *sb, const struct runtime_ref *rt, const struct executi
 }
 
 static int
-fake_interrupt(struct sandbox *sb, const char *handle, struct deadline d, struct err *err)
+fake_interrupt(struct sandbox *sb, const struct runtime_ref *rt, struct deadline d, struct err *err)
 {
     struct fake *f = (struct fake *)sb;
 
-    (void)handle;
+    (void)rt;
     (void)d;
     (void)err;
     atomic_fetch_add(&f->w->interrupts, 1);

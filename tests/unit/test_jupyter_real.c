@@ -424,13 +424,14 @@ test_list_names_it(void **state)
 {
     struct runtime *t = *state;
     struct found f = {.handle = t->made.handle};
+    const struct runtime_ref ref = {.handle = t->made.handle};
 
     assert_int_equal(t->sb->ops->list(t->sb, on_kernel, &f, deadline_in(5000), &t->err), 0);
     assert_int_equal(f.n, 1);
     assert_int_equal(t->sb->ops->close(t->sb, t->made.handle, deadline_in(10000), &t->err), 0);
     assert_int_equal(t->sb->ops->list(t->sb, on_kernel, &f, deadline_in(5000), &t->err), 0);
     assert_int_equal(f.n, 1);
-    assert_int_equal(t->sb->ops->interrupt(t->sb, t->made.handle, deadline_in(5000), &t->err), -1);
+    assert_int_equal(t->sb->ops->interrupt(t->sb, &ref, deadline_in(5000), &t->err), -1);
     assert_string_equal(t->err.slug, "runtime_gone");
 }
 

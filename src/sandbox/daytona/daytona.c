@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "sandbox/daytona/api.h"
 #include "sandbox/daytona/toolbox.h"
 
@@ -12,6 +13,7 @@
 #define TOOLBOX_ANSWER_MAX                                                                         \
     (64u * 1024 * 1024) /* what a run without an interpreter printed, a list */
 #define DISCARD_MAX 32
+#define SOFTLY_MS 3000 /* for a run to end when it is interrupted */
 
 static struct daytona *
 of(struct sandbox *sb)
@@ -27,13 +29,39 @@ op_bind(struct sandbox *sb, const struct runtime_ref *rt, const char *dir, struc
     return 0; /* it was made for its session, in its own workspace */
 }
 
-/* Where nobody waits for the run any more there is no soft way that is sure: its state goes. */
+/* A signal to the context's process, and then a word from it: code goes through a context one after
+ * the other, so that the run is over when that comes. */
+static bool
+interrupt_softly(struct daytona *dt, const struct runtime_ref *rt, struct deadline d)
+{
+    _cleanup_buf_ struct buf body = BUF_INIT(200), answer = BUF_INIT(100);
+    char command[60];
+    struct context c;
+    struct rest_reply r;
+    struct err why = ERR_INIT;
+
+    if (!context_parse(rt->kernel_session, &c) || c.pid <= 0)
+        return false;
+    (void)snprintf(command, sizeof command, "kill -INT %lld", (long long)c.pid);
+    toolbox_command(&body, command);
+    d = deadline_min(d, deadline_in(SOFTLY_MS));
+    if (toolbox_ask(dt, rt->handle, "POST", "/process/execute", buf_str(&body), "interrupt a run",
+                    d, &r, &why) == 0 &&
+        api_judge(&r, "the sandbox", "interrupt a run", &why) == 0 &&
+        daytona_probe(dt, rt->handle, c.id, "print(1)", &answer, d, &why) == 0)
+        return true;
+    log_info("sandbox %s: a run that nobody waits for is ended with its state: %s", rt->handle,
+             why.msg);
+    return false;
+}
+
 static int
-op_interrupt(struct sandbox *sb, const char *handle, struct deadline d, struct err *err)
+op_interrupt(struct sandbox *sb, const struct runtime_ref *rt, struct deadline d, struct err *err)
 {
     struct err why = ERR_INIT;
 
-    if (toolbox_contexts_end(of(sb), handle, d, &why) == 0 || why.code == ERR_CONFLICT)
+    if (interrupt_softly(of(sb), rt, d) || toolbox_contexts_end(of(sb), rt->handle, d, &why) == 0 ||
+        why.code == ERR_CONFLICT)
         return 0;
     if (err != NULL)
         *err = why;

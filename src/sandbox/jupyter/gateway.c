@@ -255,6 +255,33 @@ gateway_interrupt(struct gateway *g, const char *handle, struct deadline d, stru
     return -1;
 }
 
+int
+gateway_busy(struct gateway *g, const char *handle, struct deadline d, struct err *err)
+{
+    char path[PATH_MAX_BYTES];
+    struct rest_reply r;
+    struct json_doc *doc = NULL;
+    struct err why = ERR_INIT;
+    const char *state;
+    int busy;
+
+    if (kernel_path(path, handle, "", err) < 0)
+        return -1;
+    if (call(g, "GET", path, NULL, "show a kernel", d, &r, NULL, &why) < 0) {
+        if (why.code == ERR_NOT_FOUND)
+            return err_slug(err, ERR_CONFLICT, "runtime_gone", "kernel %s is gone", handle);
+        if (err != NULL)
+            *err = why;
+        return -1;
+    }
+    if (parse(&r, "show a kernel", &doc, err) < 0)
+        return -1;
+    state = json_cstring(json_member(json_root(doc), "execution_state"));
+    busy = state != NULL && strcmp(state, "busy") == 0;
+    json_free(doc);
+    return busy;
+}
+
 /* A kernel model says "dead" once the gateway has given up on restarting it. */
 static enum alive
 alive_of(const struct rest_reply *r, struct err *err)

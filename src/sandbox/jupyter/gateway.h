@@ -31,6 +31,9 @@ int gateway_start(struct gateway *g, char ret_handle[HANDLE_MAX + 1], struct dea
 int gateway_delete(struct gateway *g, const char *handle, struct deadline d, struct err *err);
 /* ERR_CONFLICT "runtime_gone" for 404. */
 int gateway_interrupt(struct gateway *g, const char *handle, struct deadline d, struct err *err);
+/* Does code run in it, as the gateway last heard? 1 yes, 0 no or not said, -1 as gateway_interrupt.
+ */
+int gateway_busy(struct gateway *g, const char *handle, struct deadline d, struct err *err);
 /* ALIVE_UNKNOWN comes with -1 and the error. */
 int gateway_alive(struct gateway *g, const char *handle, struct deadline d, enum alive *ret,
                   struct err *err);

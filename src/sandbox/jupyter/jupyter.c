@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sandbox/jupyter/jupyter.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +10,11 @@
 
 #define CLEAN_UP_MS 8000 /* to end a kernel that did not come up, whatever the deadline said */
 #define STARTS_MAX 2
+/* Of a run nobody waits for: as at a deadline, a second interrupt, and when it is taken to ignore
+ * them. */
+#define STUBBORN_AGAIN_MS 2000
+#define STUBBORN_MS 5000
+#define STUBBORN_LOOK_MS 100
 
 static struct jupyter *
 of(struct sandbox *sb)
@@ -74,9 +80,29 @@ op_open(struct sandbox *sb, const char *key, struct runtime_made *ret, struct de
 }
 
 static int
-op_interrupt(struct sandbox *sb, const char *handle, struct deadline d, struct err *err)
+op_interrupt(struct sandbox *sb, const struct runtime_ref *rt, struct deadline d, struct err *err)
 {
-    return gateway_interrupt(of(sb)->gateway, handle, d, err);
+    struct gateway *g = of(sb)->gateway;
+    int64_t began_ms = clock_mono_ms(), waited_ms;
+    bool again = false;
+
+    if (gateway_interrupt(g, rt->handle, d, err) < 0)
+        return -1;
+    for (;;) {
+        int busy = gateway_busy(g, rt->handle, d, err);
+
+        waited_ms = clock_mono_ms() - began_ms;
+        if (busy <= 0)
+            return busy;
+        if (waited_ms >= STUBBORN_MS || deadline_passed(d))
+            return err_set(err, ERR_TIMEOUT, "kernel %s ignores interrupts", rt->handle);
+        if (!again && waited_ms >= STUBBORN_AGAIN_MS) {
+            again = true;
+            if (gateway_interrupt(g, rt->handle, d, err) < 0)
+                return -1;
+        }
+        (void)poll(NULL, 0, STUBBORN_LOOK_MS);
+    }
 }
 
 static int
