@@ -45,6 +45,7 @@ struct manager_options {
     int64_t max_keyed; /* runtimes of a backend that holds files itself; 0: no bound of its own */
     int64_t max_kept_keyed;             /* and its stopped ones that are kept after their session */
     int64_t pool_size, pool_max_age_ms; /* at most POOL_MAX */
+    const char *pool_kind; /* which kernels of the pool are ours; NULL: those of the kernel name */
     int64_t turn_waiters, turn_wait_ms;
     int64_t workspace_retention_ms, workspaces_max_bytes, history_retention_ms;
     int64_t exec_timeout_ms, max_exec_timeout_ms;

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "manager/manager_settings.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "base/buf.h"
+#include "base/digest.h"
 
 /* The one that sessions may name besides the setting's, NULL where it is not set up. */
 static const char *
@@ -10,6 +14,29 @@ other_backend(const struct settings *s)
     if (strcmp(s->backend, "daytona") == 0)
         return s->gateway_token[0] ? "jupyter" : NULL;
     return s->daytona_key[0] ? "daytona" : NULL;
+}
+
+/* The kernel's name and a digest of the settings that a kernel is born with: one that waits in the
+ * pool since before they were changed has other walls or libraries, and is none of ours. */
+static const char *
+pool_kind(const struct settings *s, char out[POOL_KIND_SIZE])
+{
+    static const char *const born_with[] = {
+        "SANDBOX_KERNEL_NAME",   "SANDBOX_GATEWAY_URL",  "SANDBOX_ISOLATION",
+        "SANDBOX_EGRESS",        "SANDBOX_EGRESS_DNS",   "SANDBOX_EGRESS_PROXY",
+        "SANDBOX_KERNEL_PYTHON", "SANDBOX_KERNEL_PATHS", "SANDBOX_MEMORY",
+        "SANDBOX_CPUS",          "SANDBOX_PIDS",
+    };
+    _cleanup_buf_ struct buf all = BUF_INIT(64 * 1024);
+    char digest[SHA256_HEX_SIZE];
+
+    for (size_t i = 0; i < sizeof(born_with) / sizeof(born_with[0]); i++) {
+        (void)settings_get(s, born_with[i], &all);
+        (void)buf_putc(&all, '\n');
+    }
+    sha256_hex_of(buf_str(&all), all.len, digest);
+    (void)snprintf(out, POOL_KIND_SIZE, "%.100s#%.16s", s->kernel_name, digest);
+    return out;
 }
 
 void
@@ -54,6 +81,7 @@ manager_options_of(const struct settings *s, struct manager_paths *paths,
         .max_sessions = s->max_sessions,
         .pool_size = s->pool_size,
         .pool_max_age_ms = s->pool_max_age_ms,
+        .pool_kind = pool_kind(s, paths->pool_kind),
         .max_sessions_per_owner = s->max_sessions_per_owner,
         .turn_waiters = s->turn_waiters,
         .turn_wait_ms = s->turn_wait_ms,

@@ -5,6 +5,8 @@
 #include "conf/settings.h"
 #include "manager/manager.h"
 
+#define POOL_KIND_SIZE 128
+
 /* What a manager's options point to and the settings do not hold. */
 struct manager_paths {
     char db[SETTINGS_PATH_MAX];
@@ -14,6 +16,7 @@ struct manager_paths {
     char locks[SETTINGS_PATH_MAX];
     char alarms[SETTINGS_PATH_MAX];
     char artifacts[SETTINGS_PATH_MAX];
+    char pool_kind[POOL_KIND_SIZE];
 };
 
 /* The options that settings give, one place for all programs. Borrows from both, which must outlive

@@ -26,8 +26,9 @@ kind(struct manager *m)
     const struct backend_slot *b = manager_pool_backend(m);
 
     return (struct pool_kind){.backend = b ? b->name : "",
-                              .kernel_name =
-                                  m->o.sandbox.kernel_name ? m->o.sandbox.kernel_name : "",
+                              .kernel_name = m->o.pool_kind             ? m->o.pool_kind
+                                             : m->o.sandbox.kernel_name ? m->o.sandbox.kernel_name
+                                                                        : "",
                               .max_age_ms = m->o.pool_max_age_ms};
 }
 

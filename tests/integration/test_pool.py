@@ -62,6 +62,24 @@ def test_an_open_takes_a_kernel_that_waits(stack, client):
     assert used not in full(stack)
 
 
+def test_kernels_that_began_with_other_settings_are_replaced(stack, client):
+    """They have other walls, limits or libraries than the settings say."""
+    def restart(**settings):
+        stack.settings.update(settings)
+        stack.write_conf()
+        stack.stop_process("master")
+        stack.start_master()
+
+    before = full(stack)
+    restart(SANDBOX_REAP_INTERVAL="0.6")
+    assert full(stack) == before, "no kernel knows of that setting"
+    restart(SANDBOX_MEMORY="900m")
+    client.open("newborn")
+    assert handle(stack, "newborn") not in before
+    wait_until(lambda: not before & set(stack.kernels()), 15, "the end of the old ones")
+    restart(SANDBOX_MEMORY="1g", SANDBOX_REAP_INTERVAL=str(SETTINGS["SANDBOX_REAP_INTERVAL"]))
+
+
 def test_parallel_opens_get_kernels_of_their_own(stack, client):
     full(stack)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
