@@ -24,6 +24,7 @@ LINE = re.compile(r"(\d+) +(\w+)\((.*)")
 READS_ONLY = re.compile(r"openat2?\((?!.*(O_CREAT|O_TMPFILE))|fcntl\(\d+, F_(GET|SETF|DUPFD)")
 TRIES = 6
 HELD_UP_US = 30000
+YOUNG_S = 1.1  # the master starts those ever more slowly whose like died younger
 
 Event = collections.namedtuple("Event", "call nth text")
 
@@ -124,6 +125,12 @@ def state_of(pid):
         return "X"
 
 
+def age_of(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        started = int(f.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started
+
+
 class Worker:
     """Follows the only worker of a lane through one request."""
 
@@ -133,6 +140,7 @@ class Worker:
     def run(self, act, kill):
         """Returns (what act returned, the worker's calls, whether it was killed)."""
         pid, = wait_until(lambda: self.stack.workers(self.lane), 15, "a worker")
+        wait_until(lambda: age_of(pid) > YOUNG_S, 5, "its coming of age")
         with trace_file() as trace:
             strace = subprocess.Popen([*command(trace, kill), "-p", str(pid)], stdin=subprocess.DEVNULL,
                                       stderr=subprocess.PIPE, text=True)
