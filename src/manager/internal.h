@@ -144,7 +144,6 @@ int manager_workspace_open(struct manager *m, int64_t workspace_id, struct works
 int manager_workspace_remove(struct manager *m, const char *backend, int64_t workspace_id,
                              struct err *err);
 
-/* artifacts.c */
 /* traces.c: that a session's files are being changed, for the sweep should we not get to the end of
  * it. false with err; "" where none are left. */
 #define TRACE_NAME_SIZE 34
@@ -153,6 +152,7 @@ void trace_remove(struct manager *m, const char *trace);
 /* Whose maker died: what is left of the change is removed. */
 void traces_follow(struct manager *m, struct deadline d, struct sweep_report *r);
 
+/* artifacts.c */
 /* Makes m->artifacts_fd be there; not_implemented where nothing is kept. */
 int manager_artifacts_dir(struct manager *m, struct err *err);
 /* Removes a content that no row names; false where one does, or that cannot be told now. */

@@ -245,6 +245,8 @@ fake_exec(struct sandbox *sb, const struct runtime_ref *rt, const struct executi
         return -1;
     if (strikes(&f->w->fail_execs))
         return err_slug(err, ERR_UNAVAILABLE, "gateway_unavailable", "told to fail");
+    if (strikes(&f->w->silent_execs))
+        return err_set(err, ERR_TIMEOUT, "told to be silent");
     atomic_fetch_add(&f->w->execs, 1);
     raise_to(&f->w->most_running, atomic_fetch_add(&f->w->running, 1) + 1);
     execution_result_init(ret);
@@ -262,9 +264,8 @@ fake_interrupt(struct sandbox *sb, const struct runtime_ref *rt, struct deadline
 
     (void)rt;
     (void)d;
-    (void)err;
     atomic_fetch_add(&f->w->interrupts, 1);
-    return 0;
+    return strikes(&f->w->stubborn) ? err_set(err, ERR_TIMEOUT, "told to go on") : 0;
 }
 
 static int

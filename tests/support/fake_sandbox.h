@@ -22,6 +22,8 @@ struct fake_world {
     atomic_int running, most_running;
     /* what goes wrong: that many times; -1 always */
     atomic_int fail_opens, uncertain_opens, fail_binds, fail_closes, gone_execs, fail_execs;
+    atomic_int silent_execs;     /* the runtime does not take the code before the deadline */
+    atomic_int stubborn;         /* interrupts that what runs does not heed */
     atomic_int unanswered_opens; /* a runtime is there and nobody is told which */
     atomic_int fail_lists, cut_lists, fail_alives;
     atomic_int die_at;      /* enum fake_death: the next process that comes there is killed */

@@ -177,6 +177,36 @@ test_gateway_lost_before_sending(void **state)
     assert_null(fixture_exec(&f, f.m, "s", "print 1", NULL));
 }
 
+/* What an earlier run left there keeps all other code out: it is interrupted, and ended where it
+ * does not heed that. */
+static void
+test_a_runtime_that_is_held_up(void **state)
+{
+    struct exec_outcome o;
+
+    (void)state;
+    assert_null(fixture_exec(&f, f.m, "s", "print 1", NULL));
+    atomic_store(&f.world->silent_execs, 1);
+    assert_null(fixture_exec(&f, f.m, "s", "print 2", &o));
+    assert_int_equal(o.row.reason, REASON_TIMEOUT);
+    assert_false(o.result.runtime_invalidated);
+    exec_outcome_done(&o);
+    assert_int_equal(atomic_load(&f.world->interrupts), 1);
+    assert_int_equal(atomic_load(&f.world->closes), 0);
+
+    atomic_store(&f.world->silent_execs, 1);
+    atomic_store(&f.world->stubborn, 1);
+    assert_null(fixture_exec(&f, f.m, "s", "print 3", &o));
+    assert_int_equal(o.row.reason, REASON_TIMEOUT);
+    assert_true(o.result.runtime_invalidated);
+    exec_outcome_done(&o);
+    assert_int_equal(atomic_load(&f.world->closes), 1);
+    assert_null(fixture_exec(&f, f.m, "s", "print 4", &o));
+    assert_int_equal(o.row.reason, REASON_COMPLETED);
+    assert_true(o.session.state_lost);
+    exec_outcome_done(&o);
+}
+
 static void
 test_cold_start_that_fails_runs_nothing(void **state)
 {
@@ -513,6 +543,7 @@ main(int argc, char **argv)
         T(test_loss_is_told_once),
         T(test_death_in_a_run_is_told_with_the_next),
         T(test_gateway_lost_before_sending),
+        T(test_a_runtime_that_is_held_up),
         T(test_cold_start_that_fails_runs_nothing),
         T(test_same_request_is_refused),
         T(test_idempotency_key),
