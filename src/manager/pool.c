@@ -17,8 +17,10 @@
 #define ROWS_MAX (2 * POOL_MAX) /* what an earlier setting left is seen too */
 #define PAUSE_MS 2000           /* after a start that failed; doubling */
 #define PAUSE_MAX_MS 60000
-/* A start takes a core for as long as it lasts: of each three such times at most one is used. */
-#define PACE 2
+/* A start takes a core for as long as it lasts: of each five such times at most one is used, but
+ * where starts are slow the pool must be filled all the same. */
+#define PACE 4
+#define PACE_MAX_MS 3000
 
 static struct pool_kind
 kind(struct manager *m)
@@ -158,8 +160,10 @@ start_one(struct manager *m, struct deadline d, struct err *err)
 static void
 pace(struct manager *m, int64_t took_ms)
 {
+    int64_t pause_ms = PACE * took_ms;
+
     m->pool_pause_ms = 0;
-    m->pool_next_ms = clock_mono_ms() + PACE * took_ms;
+    m->pool_next_ms = clock_mono_ms() + (pause_ms < PACE_MAX_MS ? pause_ms : PACE_MAX_MS);
 }
 
 static void
