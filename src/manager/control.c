@@ -42,33 +42,18 @@ restart_held(struct manager *m, struct session *s, struct wait *w, struct err *e
 {
     struct db_now now;
     struct sandbox *sb = NULL;
-    int64_t sid = s->sid;
-    int r;
 
-    if (manager_backend_of(m, s, &sb, err) < 0)
+    /* read once more, as it may have lost its runtime when what was left there was ended */
+    if (manager_backend_of(m, s, &sb, err) < 0 || manager_reread(m, s, err) < 0 ||
+        settle_unfinished(m, s, err) < 0 || manager_reread(m, s, err) < 0)
         return -1;
-    session_done(s);
-    r = session_store_by_sid(m->db, sid, s, err);
-    if (r == 0)
-        err_slug(err, ERR_NOT_FOUND, "session_not_found", "the session is gone");
-    if (r <= 0 || settle_unfinished(m, s, err) < 0)
-        return -1;
-    session_done(s);
-    r = session_store_by_sid(m->db, sid, s, err); /* it may have lost its runtime with that */
-    if (r <= 0)
-        return r < 0 ? -1
-                     : err_slug(err, ERR_NOT_FOUND, "session_not_found", "the session is gone");
     /* It was asked for, so the loss is no news to the caller, nor is an earlier one. */
     if (runtime_replace_begin(m, s, -1, err) < 0 || runtime_make(m, s, w, err) < 0)
         return -1;
     now = manager_now(m);
-    if (session_store_touch(m->db, sid, &now, NULL, err) < 0)
+    if (session_store_touch(m->db, s->sid, &now, NULL, err) < 0)
         return -1;
-    session_done(s);
-    r = session_store_by_sid(m->db, sid, s, err);
-    if (r == 0)
-        err_slug(err, ERR_NOT_FOUND, "session_not_found", "the session is gone");
-    return r > 0 ? 0 : -1;
+    return manager_reread(m, s, err);
 }
 
 int

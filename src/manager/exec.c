@@ -34,24 +34,6 @@ copy_id(char *dst, size_t size, const char *src, const char *what, struct err *e
     return 0;
 }
 
-static int
-reread(struct run *r, struct err *err)
-{
-    int64_t sid = r->s.sid;
-    int n;
-
-    session_done(&r->s);
-    r->s.sid = sid;
-    n = session_store_by_sid(r->m->db, sid, &r->s, err);
-    if (n == 0)
-        return err_slug(err, ERR_NOT_FOUND, "session_not_found", "the session is gone");
-    if (n < 0)
-        return -1;
-    if (r->s.state == SESSION_CLOSING)
-        return err_slug(err, ERR_CONFLICT, "session_closing", "the session is being closed");
-    return 0;
-}
-
 /* The session free of a dead process's leavings and with a runtime. */
 static int
 prepare(struct run *r, struct err *err)
@@ -59,9 +41,11 @@ prepare(struct run *r, struct err *err)
     struct wait w = {.d = deadline_in(r->m->o.start_timeout_ms), .gone = run_given_up, .ctx = r};
     struct sandbox *sb = NULL;
 
-    if (reread(r, err) < 0 || manager_backend_of(r->m, &r->s, &sb, err) < 0)
+    if (manager_reread_usable(r->m, &r->s, err) < 0 ||
+        manager_backend_of(r->m, &r->s, &sb, err) < 0)
         return -1;
-    if (r->s.busy_execution[0] && (settle_unfinished(r->m, &r->s, err) < 0 || reread(r, err) < 0))
+    if (r->s.busy_execution[0] &&
+        (settle_unfinished(r->m, &r->s, err) < 0 || manager_reread_usable(r->m, &r->s, err) < 0))
         return -1;
     return r->s.handle[0] ? 0 : runtime_make(r->m, &r->s, &w, err);
 }

@@ -31,21 +31,6 @@ struct job {
 };
 
 static int
-reread(struct manager *m, int64_t sid, struct session *s, struct err *err)
-{
-    int r;
-
-    session_done(s);
-    *s = (struct session){0};
-    r = session_store_by_sid(m->db, sid, s, err);
-    if (r == 0)
-        return err_slug(err, ERR_NOT_FOUND, "session_not_found", "the session is gone");
-    if (r > 0 && s->state == SESSION_CLOSING)
-        return err_slug(err, ERR_CONFLICT, "session_closing", "the session is being closed");
-    return r < 0 ? -1 : 0;
-}
-
-static int
 attempt(struct manager *m, const struct session *s, struct job *j, struct err *err)
 {
     struct runtime_ref ref = {.handle = s->handle, .kernel_session = s->kernel_session};
@@ -64,15 +49,16 @@ attempt(struct manager *m, const struct session *s, struct job *j, struct err *e
 /* With the turn: a runtime, and in it the job; a runtime that turns out to be gone took the files
  * along, and the job is done once more in the new one. */
 static int
-run_held(struct manager *m, int64_t sid, struct session *s, struct job *j, struct err *err)
+run_held(struct manager *m, struct session *s, struct job *j, struct err *err)
 {
     struct wait w = {.d = deadline_in(m->o.start_timeout_ms)};
     struct err first = ERR_INIT;
     struct sandbox *sb = NULL;
 
-    if (reread(m, sid, s, err) < 0 || manager_backend_of(m, s, &sb, err) < 0)
+    if (manager_reread_usable(m, s, err) < 0 || manager_backend_of(m, s, &sb, err) < 0)
         return -1;
-    if (s->busy_execution[0] && (settle_unfinished(m, s, err) < 0 || reread(m, sid, s, err) < 0))
+    if (s->busy_execution[0] &&
+        (settle_unfinished(m, s, err) < 0 || manager_reread_usable(m, s, err) < 0))
         return -1;
     if (!s->handle[0] && runtime_make(m, s, &w, err) < 0)
         return -1;
@@ -94,7 +80,7 @@ static int
 run(struct manager *m, int64_t sid, struct job *j, struct err *err)
 {
     struct wait w = {.d = DEADLINE_NEVER};
-    struct session s = {0};
+    struct session s = {.sid = sid};
     struct turn turn = {0};
     int rc;
 
@@ -102,7 +88,7 @@ run(struct manager *m, int64_t sid, struct job *j, struct err *err)
                            m->o.sandbox.http_timeout_ms * 2);
     if (turn_take(m, sid, &w, &turn, err) < 0)
         return -1;
-    rc = run_held(m, sid, &s, j, err);
+    rc = run_held(m, &s, j, err);
     turn_leave(m, &turn);
     session_done(&s);
     return rc;
@@ -192,7 +178,7 @@ kernel_file_list_held(struct manager *m, struct session *s, const struct file_qu
 {
     struct job j = {.run = run_list, .query = q, .list = ret, .within_ms = ms};
 
-    return run_held(m, s->sid, s, &j, err);
+    return run_held(m, s, &j, err);
 }
 
 static int

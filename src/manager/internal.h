@@ -70,6 +70,10 @@ int manager_backend(struct manager *m, const char *name, struct sandbox **ret, s
 /* The same for a session's own. ERR_UNAVAILABLE "unavailable": its settings were taken away. */
 int manager_backend_of(struct manager *m, const struct session *s, struct sandbox **ret,
                        struct err *err);
+/* Reads a session anew by its sid, which stays in *s whatever comes of it. ERR_NOT_FOUND
+ * "session_not_found"; the second also ERR_CONFLICT "session_closing". */
+int manager_reread(struct manager *m, struct session *s, struct err *err);
+int manager_reread_usable(struct manager *m, struct session *s, struct err *err);
 /* How many runtimes it may have at once; 0: no bound of its own. */
 int64_t manager_max_of(struct manager *m, const char *backend);
 /* Where the files of its sessions are, also where it is not set up any more. */

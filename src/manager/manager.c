@@ -60,6 +60,30 @@ manager_backend_of(struct manager *m, const struct session *s, struct sandbox **
                     s->backend);
 }
 
+int
+manager_reread(struct manager *m, struct session *s, struct err *err)
+{
+    int64_t sid = s->sid;
+    int r;
+
+    session_done(s);
+    s->sid = sid;
+    r = session_store_by_sid(m->db, sid, s, err);
+    if (r == 0)
+        return err_slug(err, ERR_NOT_FOUND, "session_not_found", "the session is gone");
+    return r < 0 ? -1 : 0;
+}
+
+int
+manager_reread_usable(struct manager *m, struct session *s, struct err *err)
+{
+    if (manager_reread(m, s, err) < 0)
+        return -1;
+    if (s->state == SESSION_CLOSING)
+        return err_slug(err, ERR_CONFLICT, "session_closing", "the session is being closed");
+    return 0;
+}
+
 enum sandbox_files
 manager_files_of(struct manager *m, const char *backend)
 {

@@ -259,19 +259,6 @@ runtime_start(struct manager *m, const struct session *s, struct runtime_made *m
     return -1;
 }
 
-static int
-reread(struct manager *m, struct session *s, struct err *err)
-{
-    int64_t sid = s->sid;
-    int r;
-
-    session_done(s);
-    r = session_store_by_sid(m->db, sid, s, err);
-    if (r == 0)
-        return err_slug(err, ERR_NOT_FOUND, "session_not_found", "the session is gone");
-    return r < 0 ? -1 : 0;
-}
-
 static enum room
 room_of(enum runtime_begin_outcome how)
 {
@@ -341,7 +328,7 @@ runtime_make(struct manager *m, struct session *s, struct wait *w, struct err *e
         r = runtime_store_ready(m->db, s->sid, s->generation, made.handle, made.kernel_session,
                                 err);
         if (r > 0)
-            return reread(m, s, err);
+            return manager_reread(m, s, err);
         uncertain = !runtime_undo(m, s->backend, &made);
         if (r == 0)
             err_slug(err, ERR_CONFLICT, "session_closing", "the session was closed meanwhile");
@@ -380,5 +367,5 @@ runtime_replace_begin(struct manager *m, struct session *s, int lost, struct err
     a.now = manager_now(m);
     if (runtime_store_drop(m->db, &a, err) < 0)
         return -1;
-    return reread(m, s, err);
+    return manager_reread(m, s, err);
 }
