@@ -2,6 +2,8 @@
 #ifndef HUSK_BASE_CLEANUP_H
 #define HUSK_BASE_CLEANUP_H
 
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -20,9 +22,25 @@ cleanup_close(int *fd)
         (void)close(*fd);
 }
 
+static inline void
+cleanup_fclose(FILE **f)
+{
+    if (*f)
+        (void)fclose(*f);
+}
+
+static inline void
+cleanup_closedir(DIR **d)
+{
+    if (*d)
+        (void)closedir(*d);
+}
+
 #define _cleanup_(f) __attribute__((cleanup(f)))
 #define _cleanup_free_ _cleanup_(cleanup_free)
 #define _cleanup_close_ _cleanup_(cleanup_close)
+#define _cleanup_fclose_ _cleanup_(cleanup_fclose)
+#define _cleanup_closedir_ _cleanup_(cleanup_closedir)
 
 /* Moves a pointer or descriptor out of a tagged variable. */
 #define steal_ptr(p)                                                                               \

@@ -26,13 +26,6 @@ struct walker {
     struct buf path;    /* of the entry at hand */
 };
 
-static void
-closedirp(DIR **d)
-{
-    if (*d)
-        (void)closedir(*d);
-}
-
 static unsigned char
 entry_type(int dir_fd, const struct dirent *de)
 {
@@ -134,7 +127,7 @@ next_pending(struct walker *w, char folder[WALK_PATH_MAX + 1])
 static int
 walk_first(struct walker *w, const char *folder, struct err *err)
 {
-    _cleanup_(closedirp) DIR *dir = open_dir(w, folder, 0);
+    _cleanup_closedir_ DIR *dir = open_dir(w, folder, 0);
 
     if (!dir)
         return err_sys(err, ERR_INTERNAL, errno, "opening the folder %.200s", folder);
@@ -155,7 +148,7 @@ walk(int root_fd, const char *folder, int64_t max_entries, struct deadline d, wa
     r = walk_first(&w, folder, err);
     while (r > 0 && next_pending(&w, next)) {
         /* A folder that has become a link since is not entered. */
-        _cleanup_(closedirp) DIR *dir = open_dir(&w, next, O_NOFOLLOW);
+        _cleanup_closedir_ DIR *dir = open_dir(&w, next, O_NOFOLLOW);
 
         r = deadline_check(&w, err) < 0 ? -1 : dir ? visit(&w, next, dir, err) : 1;
     }

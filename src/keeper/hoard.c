@@ -8,6 +8,7 @@
 #include <linux/sock_diag.h>
 #include <inttypes.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,9 +31,10 @@
  * looked into; they count when there are this many and they could hold that much. */
 #define HIDDEN_MAX 64
 #define HIDDEN_BYTES_MAX (INT64_C(128) << 20)
-/* The newest of the machine's locks, and how many of them may be one sandbox's. */
-#define LOCKS_READ 16384
+/* How many locks may be one sandbox's, and how long the machine's are looked through: the kernel
+ * walks to where it was at each page that is read, and meanwhile nobody gets a lock. */
 #define LOCKS_MAX 1000
+#define LOCKS_MS 2000
 #define LINE_MAX_BYTES 512
 #define ANCESTORS_MAX 64
 #define ASK_MS 1000
@@ -42,13 +44,6 @@ struct suspect {
     pid_t monitor, init;
     int locks;
 };
-
-static void
-cleanup_file(FILE **f)
-{
-    if (*f)
-        (void)fclose(*f);
-}
 
 /* A number of /proc/meminfo, 0 where the kernel does not tell. */
 static int64_t
@@ -123,7 +118,7 @@ sum_queues(pid_t init, const char *table)
 {
     char line[LINE_MAX_BYTES], word[64];
     int64_t sum = 0;
-    _cleanup_(cleanup_file) FILE *f = open_table(init, table);
+    _cleanup_fclose_ FILE *f = open_table(init, table);
 
     while (f && fgets(line, sizeof line, f)) {
         if (sscanf(line, "%*s %*s %*s %*s %63s", word) != 1)
@@ -140,7 +135,7 @@ sum_words(pid_t init, const char *table, const char *const *words)
 {
     char line[LINE_MAX_BYTES];
     int64_t sum = 0;
-    _cleanup_(cleanup_file) FILE *f = open_table(init, table);
+    _cleanup_fclose_ FILE *f = open_table(init, table);
 
     while (f && fgets(line, sizeof line, f))
         for (size_t i = 0; words[i]; i++)
@@ -155,7 +150,7 @@ count_listed(pid_t init, const char *table)
 {
     char line[LINE_MAX_BYTES], third[32];
     int64_t n = -1; /* the head */
-    _cleanup_(cleanup_file) FILE *f = open_table(init, table);
+    _cleanup_fclose_ FILE *f = open_table(init, table);
 
     while (f && fgets(line, sizeof line, f))
         n += sscanf(line, "%*s %*s %31s", third) == 1 && strcmp(third, "0") != 0;
@@ -171,7 +166,7 @@ hides_sockets(pid_t init)
     int64_t max = 0, hidden = sum_words(init, "sockstat", all) - sum_words(init, "sockstat", v4) -
                               sum_words(init, "sockstat6", v6) - count_listed(init, "unix") -
                               count_listed(init, "netlink");
-    _cleanup_(cleanup_file) FILE *f = fopen("/proc/sys/net/core/rmem_max", "re");
+    _cleanup_fclose_ FILE *f = fopen("/proc/sys/net/core/rmem_max", "re");
 
     /* The kernel doubles what a program asks for. */
     return hidden >= HIDDEN_MAX && f && fscanf(f, "%" SCNd64, &max) == 1 &&
@@ -186,7 +181,7 @@ enter_network(pid_t init)
     int child = 0, rc = -1;
 
     (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)init, (int)init);
-    _cleanup_(cleanup_file) FILE *f = fopen(path, "re");
+    _cleanup_fclose_ FILE *f = fopen(path, "re");
     if (!f || fscanf(f, "%d", &child) != 1)
         return -1;
     (void)snprintf(path, sizeof path, "/proc/%d/ns/net", child);
@@ -264,7 +259,7 @@ parent_of(pid_t pid)
     int parent = 0;
 
     (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    _cleanup_(cleanup_file) FILE *f = fopen(path, "re");
+    _cleanup_fclose_ FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof line, f))
         if (sscanf(line, "PPid: %d", &parent) == 1)
             break;
@@ -284,6 +279,7 @@ owner_of(pid_t pid, struct suspect *all, int n)
     return NULL;
 }
 
+/* Until one has too many: it is ended, and then it is looked once more. */
 static void
 count_locks(struct suspect *all, int n)
 {
@@ -291,16 +287,17 @@ count_locks(struct suspect *all, int n)
     struct suspect *owner = NULL;
     pid_t last = 0;
     int pid;
-    _cleanup_(cleanup_file) FILE *f = fopen("/proc/locks", "re");
+    struct deadline d = deadline_in(LOCKS_MS);
+    _cleanup_fclose_ FILE *f = fopen("/proc/locks", "re");
 
-    for (int i = 0; f && i < LOCKS_READ && fgets(line, sizeof line, f); i++) {
+    while (f && !deadline_passed(d) && fgets(line, sizeof line, f)) {
         if (sscanf(line, "%*s %*s %*s %*s %d", &pid) != 1 || pid <= 1)
             continue;
         if (pid != last)
             owner = owner_of(pid, all, n);
         last = pid;
-        if (owner)
-            owner->locks++;
+        if (owner && ++owner->locks > LOCKS_MAX)
+            break;
     }
 }
 
@@ -340,17 +337,32 @@ end(const struct keeper_options *o, const struct suspect *s, const char *what)
         (void)ask(o, s->kernel, WIRE_END, &r);
 }
 
+/* Looks once; true: something was ended. */
+static bool
+end_some(const struct keeper_options *o, struct suspect *all, int max)
+{
+    bool ended = false;
+    int n = list(o, all, max);
+
+    count_locks(all, n);
+    for (int i = 0; i < n; i++) {
+        bool locks = all[i].locks > LOCKS_MAX;
+
+        if (!locks && !queues_are_full(o, &all[i]))
+            continue;
+        end(o, &all[i],
+            locks ? "its file locks take the machine's memory"
+                  : "what waits in its sockets takes the machine's memory");
+        ended = true;
+    }
+    return ended;
+}
+
 void
 hoard_end(const struct keeper_options *o, int max_sandboxes)
 {
     _cleanup_free_ struct suspect *all = xcalloc((size_t)max_sandboxes, sizeof *all);
-    int n = list(o, all, max_sandboxes);
 
-    count_locks(all, n);
-    for (int i = 0; i < n; i++) {
-        if (all[i].locks > LOCKS_MAX)
-            end(o, &all[i], "its file locks take the machine's memory");
-        else if (queues_are_full(o, &all[i]))
-            end(o, &all[i], "what waits in its sockets takes the machine's memory");
-    }
+    for (int round = 0; round < max_sandboxes && end_some(o, all, max_sandboxes); round++)
+        (void)poll(NULL, 0, HOARD_LOOK_MS);
 }

@@ -26,7 +26,8 @@ void hoard_open(struct hoard_watch *w);
 bool hoard_suspected(struct hoard_watch *w);
 void hoard_close(struct hoard_watch *w);
 
-/* Looks into at most max_sandboxes and ends those that hoard. It takes its time: for a child. */
+/* Looks into at most max_sandboxes and ends those that hoard, until none does. It takes its time:
+ * for a child with an alarm. */
 void hoard_end(const struct keeper_options *o, int max_sandboxes);
 
 #endif

@@ -20,13 +20,6 @@
 #define ATTACH_TRIES 64
 #define LOOP_NUMBER_MAX (1 << 20)
 
-static void
-closedirp(DIR **d)
-{
-    if (*d)
-        (void)closedir(*d);
-}
-
 static int
 open_number(uint64_t n, char ret_path[LOOP_PATH_SIZE])
 {
@@ -47,7 +40,7 @@ in_use(const char *block_name)
 static int
 find(const struct stat *image, char ret_path[LOOP_PATH_SIZE])
 {
-    _cleanup_(closedirp) DIR *dir = opendir("/sys/block");
+    _cleanup_closedir_ DIR *dir = opendir("/sys/block");
     struct dirent *de;
 
     while (dir && (de = readdir(dir))) {

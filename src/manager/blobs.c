@@ -164,13 +164,6 @@ blobs_remove(int dir_fd, const char *sha256)
     return unlinkat(dir_fd, name, 0);
 }
 
-static void
-closedirp(DIR **d)
-{
-    if (*d)
-        (void)closedir(*d);
-}
-
 static DIR *
 open_dir(int dir_fd, const char *name)
 {
@@ -194,7 +187,7 @@ is_old(int dir_fd, const char *name, int64_t before_wall_ms)
 static void
 old_temporaries(int dir_fd, int64_t before_wall_ms)
 {
-    _cleanup_(closedirp) DIR *dir = open_dir(dir_fd, ".");
+    _cleanup_closedir_ DIR *dir = open_dir(dir_fd, ".");
     struct dirent *de;
 
     while (dir && (de = readdir(dir)) != NULL)
@@ -216,7 +209,7 @@ blobs_old(int dir_fd, int64_t before_wall_ms, struct deadline d,
         struct dirent *de;
 
         (void)snprintf(bucket, sizeof(bucket), "%02x", (unsigned)(from + i) % BUCKETS);
-        _cleanup_(closedirp) DIR *dir = open_dir(dir_fd, bucket);
+        _cleanup_closedir_ DIR *dir = open_dir(dir_fd, bucket);
         while (dir && (de = readdir(dir)) != NULL && !deadline_passed(d)) {
             if (strlen(de->d_name) != SHA256_HEX_SIZE - 3 ||
                 !is_old(dirfd(dir), de->d_name, before_wall_ms))

@@ -87,20 +87,13 @@ tidy(struct manager *m, int64_t sid, struct deadline d, struct err *err)
     return r < 0 ? -1 : 1;
 }
 
-static void
-closedirp(DIR **d)
-{
-    if (*d)
-        (void)closedir(*d);
-}
-
 void
 traces_follow(struct manager *m, struct deadline d, struct sweep_report *r)
 {
     int fd = m->traces_fd < 0
                  ? -1
                  : openat(m->traces_fd, ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    _cleanup_(closedirp) DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    _cleanup_closedir_ DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     struct dirent *de;
 
     while (dir && (de = readdir(dir)) != NULL) {
