@@ -41,11 +41,8 @@ static int
 restart_held(struct manager *m, struct session *s, struct wait *w, struct err *err)
 {
     struct db_now now;
-    struct sandbox *sb = NULL;
 
-    /* read once more, as it may have lost its runtime when what was left there was ended */
-    if (manager_backend_of(m, s, &sb, err) < 0 || manager_reread(m, s, err) < 0 ||
-        settle_unfinished(m, s, err) < 0 || manager_reread(m, s, err) < 0)
+    if (settle_held(m, s, err) < 0)
         return -1;
     /* It was asked for, so the loss is no news to the caller, nor is an earlier one. */
     if (runtime_replace_begin(m, s, -1, err) < 0 || runtime_make(m, s, w, err) < 0)

@@ -39,13 +39,8 @@ static int
 prepare(struct run *r, struct err *err)
 {
     struct wait w = {.d = deadline_in(r->m->o.start_timeout_ms), .gone = run_given_up, .ctx = r};
-    struct sandbox *sb = NULL;
 
-    if (manager_reread_usable(r->m, &r->s, err) < 0 ||
-        manager_backend_of(r->m, &r->s, &sb, err) < 0)
-        return -1;
-    if (r->s.busy_execution[0] &&
-        (settle_unfinished(r->m, &r->s, err) < 0 || manager_reread_usable(r->m, &r->s, err) < 0))
+    if (settle_held(r->m, &r->s, err) < 0)
         return -1;
     return r->s.handle[0] ? 0 : runtime_make(r->m, &r->s, &w, err);
 }

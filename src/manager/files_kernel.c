@@ -53,12 +53,8 @@ run_held(struct manager *m, struct session *s, struct job *j, struct err *err)
 {
     struct wait w = {.d = deadline_in(m->o.start_timeout_ms)};
     struct err first = ERR_INIT;
-    struct sandbox *sb = NULL;
 
-    if (manager_reread_usable(m, s, err) < 0 || manager_backend_of(m, s, &sb, err) < 0)
-        return -1;
-    if (s->busy_execution[0] &&
-        (settle_unfinished(m, s, err) < 0 || manager_reread_usable(m, s, err) < 0))
+    if (settle_held(m, s, err) < 0)
         return -1;
     if (!s->handle[0] && runtime_make(m, s, &w, err) < 0)
         return -1;

@@ -245,7 +245,12 @@ int settle_execution(struct manager *m, const char *eid, struct err *err);
  * process. Interrupts the kernel and records its end as above. 1 it was so, 0 there was none, -1.
  */
 int settle_unfinished(struct manager *m, const struct session *s, struct err *err);
-/* The same for whoever has not the turn: does it only if nobody has it. *ret_alive: somebody has.
+/* The caller has the turn: *s, of which the sid counts, is read anew, with a backend that is set up
+ * and free of what a dead process left at work. ERR_NOT_FOUND, ERR_CONFLICT and ERR_UNAVAILABLE as
+ * manager_reread_usable and manager_backend_of. */
+int settle_held(struct manager *m, struct session *s, struct err *err);
+/* As settle_unfinished for whoever has not the turn: does it only if nobody has it. *ret_alive:
+ * somebody has.
  */
 int settle_if_dead(struct manager *m, int64_t sid, bool *ret_alive, struct err *err);
 

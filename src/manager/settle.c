@@ -111,6 +111,19 @@ settle_unfinished(struct manager *m, const struct session *s, struct err *err)
 }
 
 int
+settle_held(struct manager *m, struct session *s, struct err *err)
+{
+    struct sandbox *sb = NULL;
+
+    if (manager_reread_usable(m, s, err) < 0 || manager_backend_of(m, s, &sb, err) < 0)
+        return -1;
+    if (!s->busy_execution[0])
+        return 0;
+    /* It may lose its runtime by that. */
+    return settle_unfinished(m, s, err) < 0 ? -1 : manager_reread_usable(m, s, err);
+}
+
+int
 settle_if_dead(struct manager *m, int64_t sid, bool *ret_alive, struct err *err)
 {
     struct session s = {0};

@@ -237,16 +237,17 @@ gateway_delete(struct gateway *g, const char *handle, struct deadline d, struct 
                     handle, why.msg);
 }
 
-int
-gateway_interrupt(struct gateway *g, const char *handle, struct deadline d, struct err *err)
+/* Of one kernel, by its path and what follows it. -1, also: ERR_CONFLICT "runtime_gone". */
+static int
+call_kernel(struct gateway *g, const char *method, const char *handle, const char *after,
+            const char *what, struct deadline d, struct rest_reply *ret, struct err *err)
 {
     char path[PATH_MAX_BYTES];
-    struct rest_reply r;
     struct err why = ERR_INIT;
 
-    if (kernel_path(path, handle, "/interrupt", err) < 0)
+    if (kernel_path(path, handle, after, err) < 0)
         return -1;
-    if (call(g, "POST", path, NULL, "interrupt a kernel", d, &r, NULL, &why) == 0)
+    if (call(g, method, path, NULL, what, d, ret, NULL, &why) == 0)
         return 0;
     if (why.code == ERR_NOT_FOUND)
         return err_slug(err, ERR_CONFLICT, "runtime_gone", "kernel %s is gone", handle);
@@ -256,25 +257,23 @@ gateway_interrupt(struct gateway *g, const char *handle, struct deadline d, stru
 }
 
 int
+gateway_interrupt(struct gateway *g, const char *handle, struct deadline d, struct err *err)
+{
+    struct rest_reply r;
+
+    return call_kernel(g, "POST", handle, "/interrupt", "interrupt a kernel", d, &r, err);
+}
+
+int
 gateway_busy(struct gateway *g, const char *handle, struct deadline d, struct err *err)
 {
-    char path[PATH_MAX_BYTES];
     struct rest_reply r;
     struct json_doc *doc = NULL;
-    struct err why = ERR_INIT;
     const char *state;
     int busy;
 
-    if (kernel_path(path, handle, "", err) < 0)
-        return -1;
-    if (call(g, "GET", path, NULL, "show a kernel", d, &r, NULL, &why) < 0) {
-        if (why.code == ERR_NOT_FOUND)
-            return err_slug(err, ERR_CONFLICT, "runtime_gone", "kernel %s is gone", handle);
-        if (err != NULL)
-            *err = why;
-        return -1;
-    }
-    if (parse(&r, "show a kernel", &doc, err) < 0)
+    if (call_kernel(g, "GET", handle, "", "show a kernel", d, &r, err) < 0 ||
+        parse(&r, "show a kernel", &doc, err) < 0)
         return -1;
     state = json_cstring(json_member(json_root(doc), "execution_state"));
     busy = state != NULL && strcmp(state, "busy") == 0;
