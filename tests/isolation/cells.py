@@ -546,7 +546,7 @@ try:
         s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0); s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20); held.append(s)
         for i in range(1000): s.send(about_lo)
         n += s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
-    say("PWN", n >> 20, "MiB in", len(held), "sockets")
+    hoarded(n >> 20, "MiB in", len(held), "sockets")
 except OSError as e: say("stopped by", e)
 """, check="told_as_oom", exhausts=True, may_die=True),
     Cell("error_memory", "the machine's memory, by errors that wait in sockets and no limit counts", """
@@ -558,7 +558,7 @@ try:
             try: s.sendto(block, ("127.0.0.1", 9)) # nobody is there: with IP_RECVERR the refusal waits, 512 bytes and more
             except ConnectionRefusedError: pass
         n += 3000 * 512
-    say("PWN", n >> 20, "MiB in", len(held), "sockets")
+    hoarded(n >> 20, "MiB in", len(held), "sockets")
 except OSError as e: say("stopped by", e)
 """, check="told_as_oom", exhausts=True, may_die=True),
     Cell("timestamp_memory", "the machine's memory, by time stamps that wait in connections and no limit counts", """
@@ -568,14 +568,14 @@ while n < 500 << 20:
     a.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20); a.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for i in range(1000): a.sendmsg([b"x"], asked); b.recv(1); n += 800
     if len(held) % 4: _libc.connect(a.fileno(), bytes(16), 16) # AF_UNSPEC: in no table any more
-say("PWN", n >> 20, "MiB in", len(held), "sockets")
+hoarded(n >> 20, "MiB in", len(held), "sockets")
 """, check="told_as_oom", exhausts=True, may_die=True),
     Cell("lock_memory", "the machine's memory, by file locks, which no limit counts", """
 import fcntl
 files = [open(os.environ.get("TMPDIR", "/tmp") + f"/lock{i}", "w") for i in range(1500)]
 for i, f in enumerate(files):
     for at in range(2000, 0, -2): fcntl.lockf(f, fcntl.LOCK_EX, 1, at)
-say("PWN", len(files) * 1000, "locks")
+hoarded(len(files) * 1000, "locks")
 """, check="told_as_oom", exhausts=True, may_die=True),
     Cell("kernel_copies", "the machine's memory, by what the kernel keeps of socket options and no limit counts", """
 code = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0) * 4096); held = [socket.socket(socket.AF_UNIX)]

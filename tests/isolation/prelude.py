@@ -8,6 +8,12 @@ def say(*what):
     print(*what, flush=True)
 
 
+def hoarded(*what):
+    """The keeper looks for memory that no limit counts a few times a second: it must not last."""
+    time.sleep(5)
+    say("PWN", *what)
+
+
 def attempt(label, f, *a):
     """What f does must not work."""
     try:
