@@ -94,6 +94,7 @@ close_now(struct manager *m, int64_t sid, enum session_end why, bool *ret_done, 
     struct session_close_args a = {.sid = sid,
                                    .why = why,
                                    .only_if_expired = why == SESSION_END_EXPIRED,
+                                   .only_if_temporary = why == SESSION_END_CLOSED,
                                    .only_if_idle = true,
                                    .now = manager_now(m)};
     bool gone;
@@ -117,6 +118,12 @@ int
 close_if_expired(struct manager *m, int64_t sid, bool *ret_done, struct err *err)
 {
     return close_now(m, sid, SESSION_END_EXPIRED, ret_done, err);
+}
+
+int
+close_if_temporary(struct manager *m, int64_t sid, bool *ret_done, struct err *err)
+{
+    return close_now(m, sid, SESSION_END_CLOSED, ret_done, err);
 }
 
 int

@@ -121,7 +121,8 @@ exec_held(struct run *r, const struct caller *c, const char *body_sha256, struct
     if (turn_take(r->m, r->s.sid, &w, &r->turn, err) < 0)
         return busy_or_replay(r, c, body_sha256, ret, err);
     r->row.waited_ms = r->turn.waited_ms;
-    if (capture_begin(r->m, r->req, &r->s, &r->capture, err) < 0)
+    if ((r->req->n_inputs > 0 && (prepare(r, err) < 0 || inputs_put(r, err) < 0)) ||
+        capture_begin(r->m, r->req, &r->s, &r->capture, err) < 0)
         return -1;
     n = begin(r, c, body_sha256, ret, err);
     if (n == 0) {
@@ -149,46 +150,81 @@ exec_replay(struct manager *m, const struct caller *c, const char *name,
     return n;
 }
 
+/* All of a call but the hold. The session is held already, or hold_take names it: then it is left
+ * as well. 0, -1. */
+static int
+exec_call(struct run *r, const struct caller *c, const char *name, bool held,
+          struct exec_outcome *ret, struct err *err)
+{
+    const struct execution_request *q = r->req;
+    struct wait w = {.gone = run_given_up, .ctx = r};
+    char body_sha256[SHA256_HEX_SIZE];
+    struct manager *m = r->m;
+    int n;
+
+    memset(ret, 0, sizeof *ret);
+    execution_result_init(&ret->result);
+    id_uuid4(r->row.eid);
+    r->row.created_at = clock_wall_ms();
+    if (copy_id(r->row.request_id, sizeof r->row.request_id, q->request_id, "request id", err) <
+            0 ||
+        copy_id(r->row.client_request_id, sizeof r->row.client_request_id, q->client_request_id,
+                "X-Request-Id", err) < 0)
+        return -1;
+    digest_request(q, r->row.code_sha256, body_sha256);
+    n = replay_find(m, c, name, q, body_sha256, ret, err);
+    if (n == 0 && !held) {
+        w.d = deadline_in(m->o.start_timeout_ms);
+        manager_promise(m, m->o.start_timeout_ms + m->o.sandbox.http_timeout_ms);
+        n = hold_take(m, c, name, &w, &r->s, err);
+    }
+    if (n == 0) {
+        int64_t sid = r->row.sid = r->s.sid;
+
+        memcpy(r->row.owner, r->s.owner, sizeof r->s.owner);
+        memcpy(r->row.session_name, r->s.name, sizeof r->s.name);
+        n = exec_held(r, c, body_sha256, ret, err);
+        turn_leave(m, &r->turn);
+        if (!held)
+            hold_leave(m, sid);
+    }
+    if (n < 0)
+        exec_outcome_done(ret);
+    return n < 0 ? -1 : 0;
+}
+
+static struct run
+run_of(struct manager *m, const struct execution_request *q, const struct exec_callbacks *cb)
+{
+    return (struct run){.m = m,
+                        .req = q,
+                        .cb = cb,
+                        .goes_on = q->on_disconnect == DISCONNECT_CONTINUE || q->idempotency_key};
+}
+
 int
 manager_exec(struct manager *m, const struct caller *c, const char *name,
              const struct execution_request *q, const struct exec_callbacks *cb,
              struct exec_outcome *ret, struct err *err)
 {
-    struct run r = {.m = m,
-                    .req = q,
-                    .cb = cb,
-                    .goes_on = q->on_disconnect == DISCONNECT_CONTINUE || q->idempotency_key};
-    struct wait w = {.gone = run_given_up, .ctx = &r};
-    char body_sha256[SHA256_HEX_SIZE];
-    int64_t sid;
-    int n;
+    struct run r = run_of(m, q, cb);
+    int rc = exec_call(&r, c, name, false, ret, err);
 
-    memset(ret, 0, sizeof *ret);
-    execution_result_init(&ret->result);
-    id_uuid4(r.row.eid);
-    r.row.created_at = clock_wall_ms();
-    if (copy_id(r.row.request_id, sizeof r.row.request_id, q->request_id, "request id", err) < 0 ||
-        copy_id(r.row.client_request_id, sizeof r.row.client_request_id, q->client_request_id,
-                "X-Request-Id", err) < 0)
-        return -1;
-    digest_request(q, r.row.code_sha256, body_sha256);
-    n = replay_find(m, c, name, q, body_sha256, ret, err);
-    if (n != 0)
-        goto out;
-    w.d = deadline_in(m->o.start_timeout_ms);
-    manager_promise(m, m->o.start_timeout_ms + m->o.sandbox.http_timeout_ms);
-    n = hold_take(m, c, name, &w, &r.s, err);
-    if (n < 0)
-        goto out;
-    sid = r.row.sid = r.s.sid;
-    memcpy(r.row.owner, r.s.owner, sizeof r.s.owner);
-    memcpy(r.row.session_name, r.s.name, sizeof r.s.name);
-    n = exec_held(&r, c, body_sha256, ret, err);
-    turn_leave(m, &r.turn);
-    hold_leave(m, sid);
-out:
     session_done(&r.s);
-    if (n < 0)
-        exec_outcome_done(ret);
-    return n < 0 ? -1 : 0;
+    return rc;
+}
+
+int
+exec_in(struct manager *m, const struct caller *c, struct session *held,
+        const struct execution_request *q, const struct exec_callbacks *cb,
+        struct exec_outcome *ret, struct err *err)
+{
+    struct run r = run_of(m, q, cb);
+    int rc;
+
+    r.s = *held;
+    *held = (struct session){0};
+    rc = exec_call(&r, c, r.s.name, true, ret, err);
+    *held = r.s;
+    return rc;
 }

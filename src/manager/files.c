@@ -88,6 +88,24 @@ manager_files_end(struct manager *m, struct file_lease *l, bool worked)
 }
 
 int
+files_held(struct manager *m, const struct session *s, struct session *turn, struct file_lease *ret,
+           struct err *err)
+{
+    *ret = (struct file_lease){.ws = {.root_fd = -1}, .turn = turn};
+    ret->session.sid = s->sid;
+    memcpy(ret->session.backend, s->backend, sizeof s->backend);
+    return in_workspace(m, s) ? manager_workspace_open(m, s->workspace_id, &ret->ws, err) : 0;
+}
+
+void
+files_held_end(struct file_lease *l)
+{
+    if (l->ws.root_fd >= 0)
+        workspace_close(&l->ws);
+    l->ws.root_fd = -1;
+}
+
+int
 manager_file_open(struct manager *m, struct file_lease *l, const char *path, size_t n, int *ret_fd,
                   struct file_info *ret, struct err *err)
 {
@@ -140,6 +158,7 @@ struct file_upload {
     struct manager *m;
     struct upload *direct; /* NULL: staged, for the kernel */
     int64_t sid;
+    struct session *turn; /* as in the lease */
     char *path;
     size_t n;
     int fd;
@@ -166,6 +185,7 @@ manager_upload_begin(struct manager *m, struct file_lease *l, const char *path, 
 
     u->m = m;
     u->sid = l->session.sid;
+    u->turn = l->turn;
     u->path = xstrndup(path, n);
     u->n = n;
     u->fd = -1;
@@ -209,7 +229,8 @@ manager_upload_commit(struct file_upload *u, enum upload_mode mode,
                              .create = mode == UPLOAD_CREATE,
                              .expected = expected};
 
-        rc = kernel_file_put(u->m, u->sid, &p, ret_created, ret, err);
+        rc = u->turn ? kernel_file_put_held(u->m, u->turn, &p, ret_created, ret, err)
+                     : kernel_file_put(u->m, u->sid, &p, ret_created, ret, err);
     }
     upload_free(u);
     return rc;

@@ -208,3 +208,12 @@ kernel_file_put(struct manager *m, int64_t sid, const struct file_put *p, bool *
 
     return run(m, sid, &j, err);
 }
+
+int
+kernel_file_put_held(struct manager *m, struct session *s, const struct file_put *p,
+                     bool *ret_created, struct file_info *ret, struct err *err)
+{
+    struct job j = {.run = run_put, .put = p, .created = ret_created, .info = ret};
+
+    return run_held(m, s, &j, err);
+}

@@ -28,5 +28,7 @@ int kernel_file_remove(struct manager *m, int64_t sid, const char *path, size_t 
                        struct err *err);
 int kernel_file_put(struct manager *m, int64_t sid, const struct file_put *p, bool *ret_created,
                     struct file_info *ret, struct err *err);
+int kernel_file_put_held(struct manager *m, struct session *s, const struct file_put *p,
+                         bool *ret_created, struct file_info *ret, struct err *err);
 
 #endif

@@ -39,7 +39,8 @@ session_ended_itself(const struct manager *m, const struct session *s)
     enum session_end why = SESSION_END_CLOSED;
 
     return s->state == SESSION_CLOSING &&
-           session_store_close_reason(m->db, s->sid, &why, NULL) > 0 && why != SESSION_END_CLOSED;
+           (s->temporary || (session_store_close_reason(m->db, s->sid, &why, NULL) > 0 &&
+                             why != SESSION_END_CLOSED));
 }
 
 bool

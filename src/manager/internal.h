@@ -103,8 +103,8 @@ struct wait {
 /* Sleeps a step (5 to 50 ms). 0, or -1: ERR_ABORTED "client_closed", ERR_TIMEOUT "timeout". */
 int wait_step(struct wait *w, struct err *err);
 
-/* It is being closed though nobody asked for that (expired, evicted): gone for every caller, while
- * one that was deleted shows as closing. */
+/* It is being closed though nobody asked for that (expired, evicted, a one-call run's): gone for
+ * every caller, while one that was deleted shows as closing. */
 bool session_ended_itself(const struct manager *m, const struct session *s);
 /* Gone for every caller: past its TTL and without a live hold of another process, or ended
  * already. */
@@ -133,6 +133,8 @@ int no_room(const struct manager *m, enum room what, struct err *err);
 int close_if_free(struct manager *m, int64_t sid, bool *ret_done, struct err *err);
 /* If nobody holds it and it is past its TTL: closes it as expired. *ret_done as above. */
 int close_if_expired(struct manager *m, int64_t sid, bool *ret_done, struct err *err);
+/* If nobody holds it and it is temporary still. *ret_done as above. */
+int close_if_temporary(struct manager *m, int64_t sid, bool *ret_done, struct err *err);
 /* An open whose process died: undone if nobody holds it. *ret_done: it is gone now. */
 int close_dead_open(struct manager *m, int64_t sid, bool *ret_done, struct err *err);
 /* Makes room for one runtime: expired ones of anybody, else the owner's least recently used idle
@@ -144,6 +146,11 @@ int close_for_room(struct manager *m, const char *owner, const char *backend, in
 /* files.c: a session's directory, made anew if its code removed it. */
 int manager_workspace_open(struct manager *m, int64_t workspace_id, struct workspace *ret,
                            struct err *err);
+/* The calls on a session's files for who holds it, or, with `turn`, has its turn as well: *turn is
+ * then the session as it is after a call. Ends with files_held_end. */
+int files_held(struct manager *m, const struct session *s, struct session *turn,
+               struct file_lease *ret, struct err *err);
+void files_held_end(struct file_lease *l);
 /* For good; a backend whose runtimes hold the files has none. */
 int manager_workspace_remove(struct manager *m, const char *backend, int64_t workspace_id,
                              struct err *err);

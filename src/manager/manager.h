@@ -97,6 +97,7 @@ struct open_request {
     int64_t default_ttl_ms; /* of a new one without; <= 0 is the setting */
     const char *backend;    /* NULL: the setting */
     const char *labels;     /* JSON object text, NULL: leave */
+    bool temporary;         /* to be closed again by the caller, if nobody opens it in earnest */
 };
 
 /* Opens or reuses. Slugs: bad_session_id, session_closing, session_limit, owner_session_limit,
@@ -171,9 +172,10 @@ int manager_exec(struct manager *m, const struct caller *c, const char *name,
                  struct exec_outcome *ret, struct err *err);
 
 /* One call that opens a session (or finds one), puts files into it, runs and keeps what came out.
- * What it opened it closes again, unless `keep`; what it found stays as it was. As manager_exec,
- * and the errors of opening, of uploads and of taking a file; besides inputs_too_large,
- * artifact_not_found, and not_implemented for a capture where files are not in a workspace. */
+ * What such a call opened is closed again, unless `keep`, with the last that is at work in it; what
+ * somebody else opened, before or meanwhile, stays. As manager_exec, and the errors of opening, of
+ * uploads and of taking a file; besides inputs_too_large, artifact_not_found, and not_implemented
+ * for a capture where files are not in a workspace. */
 struct once_request {
     struct open_request open;
     bool keep;
@@ -231,7 +233,8 @@ int manager_execution_settle(struct manager *m, struct execution *e, struct err 
 struct file_lease {
     struct workspace ws; /* none where the runtime holds the files */
     struct session session;
-    void *hold; /* private */
+    struct session *turn; /* private: whose turn the caller has; NULL: nobody's */
+    void *hold;           /* private */
 };
 int manager_files_begin(struct manager *m, const struct caller *c, const char *name,
                         struct file_lease *ret, struct err *err);

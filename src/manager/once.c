@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,7 +12,9 @@
 #include "base/num.h"
 #include "manager/run.h"
 
-#define STEP (256 * 1024)
+#define OPEN_TRIES 8 /* it may end again before it is held */
+#define CLOSE_TRIES 3
+#define CLOSE_PAUSE_MS 10
 #define CLOSE_GRACE_MS 5000
 /* Of a session that the call closes itself: all that is left should its process be killed. */
 #define LEFT_TTL_MS 60000
@@ -24,7 +26,7 @@ struct once {
     struct once_request *r;
     const struct exec_callbacks *cb;
     char name[SESSION_NAME_MAX + 1]; /* "" until it is known */
-    int *fds;                        /* of inputs that are artifacts, else -1 */
+    struct session s;                /* held from its opening on */
 };
 
 static bool
@@ -69,7 +71,7 @@ find_inputs(struct once *o, struct err *err)
             in->version = a.version;
             in->size = a.size;
             memcpy(in->sha256, a.sha256, sizeof in->sha256);
-            if (manager_artifact_open(o->m, &a, &o->fds[i], err) < 0)
+            if (manager_artifact_open(o->m, &a, &in->fd, err) < 0)
                 return -1;
         } else {
             sha256_hex_of(in->p, in->n, in->sha256);
@@ -84,79 +86,22 @@ find_inputs(struct once *o, struct err *err)
     return 0;
 }
 
-/* The content of a kept file into an upload. */
-static int
-copy(int fd, int64_t size, struct file_upload *u, struct err *err)
-{
-    _cleanup_free_ char *buf = malloc(STEP);
-
-    if (!buf)
-        return err_set(err, ERR_NOMEM, "no memory for an input");
-    for (int64_t at = 0; at < size;) {
-        size_t n = size - at < STEP ? (size_t)(size - at) : STEP;
-
-        if (fd_pread_all(fd, buf, n, at) < 0)
-            return err_sys(err, ERR_INTERNAL, errno, "reading an artifact");
-        if (manager_upload_write(u, buf, n, err) < 0)
-            return -1;
-        at += (int64_t)n;
-    }
-    return 0;
-}
-
-static int
-stage_one(const struct once *o, struct file_lease *l, size_t i, struct err *err)
-{
-    const struct run_input *in = &o->r->inputs[i];
-    struct file_upload *u = NULL;
-    struct file_info info;
-    bool created;
-    int rc;
-
-    manager_promise(o->m, o->m->o.start_timeout_ms + 2 * o->m->o.sandbox.http_timeout_ms);
-    if (manager_upload_begin(o->m, l, in->path, in->path_len, &u, err) < 0)
-        return -1;
-    rc = in->artifact ? copy(o->fds[i], in->size, u, err)
-                      : manager_upload_write(u, in->p, in->n, err);
-    if (rc < 0) {
-        manager_upload_abort(u);
-        return -1;
-    }
-    return manager_upload_commit(u, UPLOAD_REPLACE, NULL, &created, &info, err);
-}
-
-static int
-stage(const struct once *o, struct err *err)
-{
-    struct file_lease l = {0};
-    int rc = 0;
-
-    if (o->r->n_inputs == 0)
-        return 0;
-    if (manager_files_begin(o->m, o->c, o->name, &l, err) < 0)
-        return -1;
-    for (size_t i = 0; i < o->r->n_inputs && rc == 0; i++)
-        rc = stage_one(o, &l, i, err);
-    manager_files_end(o->m, &l, rc == 0);
-    return rc;
-}
-
 /* One file out of the session, before it is closed. */
 static int
 take_back(const struct once *o, struct err *err)
 {
     const char *path = o->r->take_path;
-    struct file_lease l = {0};
+    struct file_lease l;
     struct file_info info;
     _cleanup_close_ int fd = -1;
     char *into;
     int rc;
 
     manager_promise(o->m, o->m->o.start_timeout_ms + 2 * o->m->o.sandbox.http_timeout_ms);
-    if (manager_files_begin(o->m, o->c, o->name, &l, err) < 0)
+    if (files_held(o->m, &o->s, NULL, &l, err) < 0)
         return -1;
     rc = manager_file_open(o->m, &l, path, strlen(path), &fd, &info, err);
-    manager_files_end(o->m, &l, false);
+    files_held_end(&l);
     if (rc < 0)
         return err->code == ERR_NOT_FOUND ? 0 : -1;
     into =
@@ -170,36 +115,60 @@ take_back(const struct once *o, struct err *err)
     return 0;
 }
 
+/* Opened and held. In between it may be closed, evicted or expire: then it is opened again. */
 static int
 open_session(struct once *o, struct err *err)
 {
     const struct watch watch = {.gone = gone, .ctx = o};
     int64_t ms = o->m->o.start_timeout_ms + 2 * o->m->o.sandbox.http_timeout_ms;
-    struct session s = {0};
-    bool created = false;
+    struct deadline d = deadline_in(ms);
+    struct wait w = {.d = d, .gone = gone, .ctx = o};
 
     if (!o->r->keep)
         o->r->open.default_ttl_ms = LEFT_TTL_MS;
-    manager_promise(o->m, ms);
-    if (manager_open(o->m, o->c, &o->r->open, &watch, deadline_in(ms), &s, &created, err) < 0)
-        return -1;
-    o->r->exec.closes = created && !o->r->keep;
-    memcpy(o->name, s.name, sizeof o->name);
-    session_done(&s);
+    o->r->open.temporary = !o->r->keep;
+    for (int i = 0;; i++) {
+        struct session s = {0};
+        struct err why = ERR_INIT;
+        bool created = false;
+
+        manager_promise(o->m, ms);
+        if (manager_open(o->m, o->c, &o->r->open, &watch, d, &s, &created, err) < 0)
+            return -1;
+        memcpy(o->name, s.name, sizeof o->name);
+        session_done(&s);
+        if (hold_take(o->m, o->c, o->name, &w, &o->s, &why) == 0)
+            break;
+        if (i + 1 == OPEN_TRIES || why.code != ERR_NOT_FOUND) {
+            if (err)
+                *err = why;
+            return -1;
+        }
+    }
+    o->r->exec.closes = o->s.temporary;
     return 0;
 }
 
+/* The hold is let go, and what is to close closes, unless somebody else is at work in it: then he
+ * does it, or it expires. The reaper may be looking at it just now. */
 static void
-close_session(const struct once *o)
+leave_session(struct once *o)
 {
-    int64_t ms = 2 * o->m->o.sandbox.http_timeout_ms + CLOSE_GRACE_MS;
+    int64_t sid = o->s.sid, ms = 2 * o->m->o.sandbox.http_timeout_ms + CLOSE_GRACE_MS;
     struct err err = ERR_INIT;
-    bool deferred;
+    bool done = !o->r->exec.closes;
 
+    session_done(&o->s);
     manager_promise(o->m, ms);
-    if (manager_close(o->m, o->c, o->name, SESSION_END_CLOSED, deadline_in(ms), &deferred, &err) <
-        0)
-        log_warning("the session of one call is left to the reaper: %s", err.msg);
+    hold_leave(o->m, sid);
+    for (int i = 0; !done && i < CLOSE_TRIES; i++) {
+        if (i > 0)
+            (void)poll(NULL, 0, CLOSE_PAUSE_MS);
+        if (close_if_temporary(o->m, sid, &done, &err) < 0) {
+            log_warning("the session of one call is left to the reaper: %s", err.msg);
+            return;
+        }
+    }
 }
 
 /* 1 *ret is a replay, 0 go on, -1. */
@@ -235,15 +204,12 @@ run(struct once *o, struct exec_outcome *ret, struct err *err)
         return rc < 0 ? -1 : 0;
     if (find_inputs(o, err) < 0 || open_session(o, err) < 0)
         return -1;
-    rc = stage(o, err);
-    if (rc == 0)
-        rc = manager_exec(o->m, o->c, o->name, &o->r->exec, o->cb, ret, err);
+    rc = exec_in(o->m, o->c, &o->s, &o->r->exec, o->cb, ret, err);
     if (rc == 0 && o->r->take && ret->result.ok && take_back(o, err) < 0) {
         exec_outcome_done(ret);
         rc = -1;
     }
-    if (o->r->exec.closes)
-        close_session(o);
+    leave_session(o);
     return rc;
 }
 
@@ -257,12 +223,10 @@ manager_exec_once(struct manager *m, const struct caller *c, struct once_request
     r->exec.once = true;
     r->exec.inputs = r->inputs;
     r->exec.n_inputs = r->n_inputs;
-    o.fds = xcalloc(r->n_inputs + 1, sizeof *o.fds);
     for (size_t i = 0; i < r->n_inputs; i++)
-        o.fds[i] = -1;
+        r->inputs[i].fd = -1;
     rc = run(&o, ret, err);
     for (size_t i = 0; i < r->n_inputs; i++)
-        cleanup_close(&o.fds[i]);
-    free(o.fds);
+        cleanup_close(&r->inputs[i].fd);
     return rc;
 }

@@ -205,6 +205,7 @@ manager_open(struct manager *m, const struct caller *c, const struct open_reques
                                   .ttl_ms = manager_clamp_ttl(m, r->ttl_ms),
                                   .default_ttl_ms = manager_clamp_ttl(m, r->default_ttl_ms),
                                   .labels = r->labels,
+                                  .temporary = r->temporary,
                                   .new_sid = id,
                                   .new_workspace = id, /* of its first session */
                                   .holder_pid = getpid(),

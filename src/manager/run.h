@@ -41,6 +41,16 @@ bool run_given_up(void *run);
 int exec_replay(struct manager *m, const struct caller *c, const char *name,
                 const struct execution_request *q, struct exec_outcome *ret, struct err *err);
 
+/* manager_exec in a session that the caller holds, and goes on holding; *held is the session as it
+ * is then. */
+int exec_in(struct manager *m, const struct caller *c, struct session *held,
+            const struct execution_request *q, const struct exec_callbacks *cb,
+            struct exec_outcome *ret, struct err *err);
+
+/* inputs.c: the request's inputs into the session, with its turn: what another run reads is not
+ * changed under it, nor are these before they are read. Errors of uploads. */
+int inputs_put(struct run *r, struct err *err);
+
 /* replay.c */
 void digest_request(const struct execution_request *q, char ret_code[SHA256_HEX_SIZE],
                     char ret_body[SHA256_HEX_SIZE]);

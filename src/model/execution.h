@@ -45,7 +45,8 @@ struct run_input {
     size_t n;
     const char *artifact;
     int64_t version; /* of the artifact; 0 the latest. Filled too */
-    /* filled when it was put there */
+    /* filled before it is put there */
+    int fd; /* of the artifact's content; else -1 */
     int64_t size;
     char sha256[SHA256_HEX_SIZE];
 };

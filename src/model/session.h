@@ -62,6 +62,7 @@ struct session {
     char *labels;            /* JSON object text, "{}" if none */
     bool state_lost;         /* to be told once, with the next answer */
     bool files_kept;         /* this open found files of an earlier life */
+    bool temporary;          /* a one-call run opened it, and the last of those closes it */
     bool stateful;           /* one execution sees what another left; derived */
 };
 

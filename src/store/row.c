@@ -59,6 +59,7 @@ row_session(sqlite3_stmt *s, struct session *ret)
     ret->state_lost = sqlite3_column_int(s, 19) != 0;
     ret->files_kept = sqlite3_column_int(s, 20) != 0;
     ret->unbound = sqlite3_column_int(s, 21) != 0;
+    ret->temporary = sqlite3_column_int(s, 22) != 0;
 }
 
 void

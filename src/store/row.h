@@ -14,7 +14,7 @@
     "s.sid, s.workspace_id, s.owner, s.name, s.binding, s.binding_value, s.state, s.backend,"      \
     " r.handle, r.kernel_session, s.generation, s.ttl_ms, s.created_at, s.last_work_at,"           \
     " s.last_work_boot_ms, s.boot_id, s.busy_execution, s.busy_since, s.labels, s.state_lost,"     \
-    " s.files_kept, r.unbound"
+    " s.files_kept, r.unbound, s.temporary"
 #define SESSION_FROM                                                                               \
     " FROM sessions s LEFT JOIN runtimes r"                                                        \
     " ON r.sid = s.sid AND r.generation = s.generation AND r.state = 'live' "

@@ -72,7 +72,8 @@ patch(struct db *db, void *ctx, struct err *err)
     session_done(&p->session); /* of an earlier run */
     r = sql_run(db, err,
                 "UPDATE sessions SET ttl_ms = CASE WHEN ?2 >= 0 THEN ?2 ELSE ttl_ms END,"
-                " labels = coalesce(?3, labels) WHERE sid = ?1 AND state <> 'closing'",
+                " labels = coalesce(?3, labels), temporary = 0"
+                " WHERE sid = ?1 AND state <> 'closing'",
                 "iit", p->sid, p->ttl_ms, p->labels);
 
     if (r <= 0)

@@ -57,6 +57,7 @@ struct session_open_args {
     int64_t max_sessions, max_per_owner;
     int64_t max_of_backend; /* 0: no bound but the others */
     int64_t workspace_retention_ms;
+    bool temporary;     /* a new one is; one that is there stays as it is, or is not any more */
     bool ignore_expiry; /* somebody holds it: it is live whatever the clock says */
     struct db_now now;
 };
@@ -65,7 +66,8 @@ struct session_open_args {
  * One transaction.  Looks for (owner, name).
  * Found: closing -> CLOSING; expired and not ignore_expiry -> EXPIRED; of another backend and
  * backend_asked -> ELSEWHERE; opening -> EXISTING, nothing changed; else EXISTING: has_ttl raises
- * ttl_ms to max(ttl_ms, asked), labels replace if given, touched; state_lost is reported in *ret
+ * ttl_ms to max(ttl_ms, asked), but of a temporary one that is not to be it any more becomes what a
+ * new one's would be; labels replace if given, touched; state_lost is reported in *ret
  * and cleared in the row.
  * Not found: a runtimes row in state quarantined with this owner and name -> QUARANTINED; count of
  * runtimes of this owner >= max_per_owner -> OWNER_FULL; count of all >= max_sessions -> FULL;
@@ -151,6 +153,7 @@ struct session_close_args {
     int64_t sid;
     enum session_end why;
     bool only_if_expired, only_if_idle;
+    bool only_if_temporary; /* else it is not that any more: it was closed in earnest */
     struct db_now now;
 };
 int session_store_begin_close(struct db *db, const struct session_close_args *a,

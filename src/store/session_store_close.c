@@ -20,13 +20,14 @@ begin_tx(struct db *db, void *ctx, struct err *err)
 
     session_done(&c->session); /* of an earlier run */
     r = sql_run(db, err,
-                "UPDATE sessions SET state = 'closing', close_reason = ?2"
-                " WHERE sid = ?1 AND state <> 'closing'"
+                "UPDATE sessions SET state = 'closing', close_reason = ?2,"
+                " temporary = min(temporary, ?7)"
+                " WHERE sid = ?1 AND state <> 'closing' AND temporary >= ?7"
                 " AND (?3 = 0 OR (state IN ('ready', 'cold') AND boot_id = ?5"
                 "                 AND last_work_boot_ms + ttl_ms <= ?6))"
                 " AND (?4 = 0 OR state IN ('ready', 'cold'))",
-                "itddti", a->sid, session_end_name(a->why), a->only_if_expired, a->only_if_idle,
-                a->now.boot_id, a->now.boot_ms);
+                "itddtid", a->sid, session_end_name(a->why), a->only_if_expired, a->only_if_idle,
+                a->now.boot_id, a->now.boot_ms, a->only_if_temporary);
     if (r < 0)
         return -1;
     r = session_store_by_sid(db, a->sid, &c->session, err);

@@ -20,7 +20,8 @@ is_expired(const struct session *s, const struct db_now *now)
            s->last_work_boot_ms + s->ttl_ms <= now->boot_ms;
 }
 
-/* Reused: extended, never shrunk. What *o reports of state_lost is what it was before. */
+/* Reused: extended, never shrunk, but where a session that was to close again is opened in earnest:
+ * it gets the TTL of a new one. What *o reports of state_lost is what it was before. */
 static int
 reuse(struct db *db, struct opening *o, struct err *err)
 {
@@ -28,11 +29,13 @@ reuse(struct db *db, struct opening *o, struct err *err)
     bool lost = o->session.state_lost;
     int64_t sid = o->session.sid;
     int r = sql_run(db, err,
-                    "UPDATE sessions SET ttl_ms = max(ttl_ms, ?2), labels = coalesce(?3, labels),"
-                    " last_work_at = ?4, last_work_boot_ms = ?5, boot_id = ?6, state_lost = 0"
-                    " WHERE sid = ?1",
-                    "iitiit", sid, a->has_ttl ? a->ttl_ms : (int64_t)0, a->labels, a->now.wall_ms,
-                    a->now.boot_ms, a->now.boot_id);
+                    "UPDATE sessions SET ttl_ms = CASE WHEN temporary > ?7 THEN ?8"
+                    " ELSE max(ttl_ms, ?2) END, temporary = min(temporary, ?7),"
+                    " labels = coalesce(?3, labels), last_work_at = ?4, last_work_boot_ms = ?5,"
+                    " boot_id = ?6, state_lost = 0 WHERE sid = ?1",
+                    "iitiitdi", sid, a->has_ttl ? a->ttl_ms : (int64_t)0, a->labels, a->now.wall_ms,
+                    a->now.boot_ms, a->now.boot_id, a->temporary,
+                    a->has_ttl ? a->ttl_ms : a->default_ttl_ms);
 
     if (r < 0)
         return -1;
@@ -120,13 +123,13 @@ insert(struct db *db, struct opening *o, struct err *err)
     r = sql_run(db, err,
                 "INSERT INTO sessions (sid, owner, name, binding, binding_value, state, backend,"
                 " workspace_id, generation, ttl_ms, created_at, last_work_at, last_work_boot_ms,"
-                " boot_id, holder_pid, labels, files_kept)"
+                " boot_id, holder_pid, labels, files_kept, temporary)"
                 " VALUES (?, ?, ?, ?, ?, 'opening', ?, ?, 1, ?, ?, ?, ?, ?, ?, coalesce(?, '{}'),"
-                " ?)",
-                "itttTtiiiiititd", a->new_sid, a->owner, a->name, row_binding_name(a->binding),
+                " ?, ?)",
+                "itttTtiiiiititdd", a->new_sid, a->owner, a->name, row_binding_name(a->binding),
                 a->value ? a->value : "", a->value ? a->value_len : (size_t)0, a->backend,
                 workspace, a->has_ttl ? a->ttl_ms : a->default_ttl_ms, now->wall_ms, now->wall_ms,
-                now->boot_ms, now->boot_id, a->holder_pid, a->labels, kept);
+                now->boot_ms, now->boot_id, a->holder_pid, a->labels, kept, a->temporary);
     if (r < 0)
         return -1;
     r = sql_run(db, err,

@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from stack import wait_until
+
 SETTINGS = {"SANDBOX_MAX_INPUT_BYTES": 1 << 20, "ARTIFACT_MAX_BYTES": 1 << 20, "ARTIFACT_MAX_COUNT_PER_USER": 120,
             "ARTIFACT_MAX_TOTAL_BYTES_PER_USER": 5 << 19}
 
@@ -199,6 +201,34 @@ def test_calls_at_once_keep_apart(client):
     for i, r in enumerate(results):
         assert [(a["path"], a["ref"]) for a in r["artifacts"]] == [("n", "A1")]
         assert content(client, r["artifacts"][0]).body == str(i).encode()
+
+
+def test_runs_at_once_in_one_conversation(stack, client):
+    """Each reads its own inputs, and none of them ends the session under another, or under whoever opened it meanwhile."""
+    slow = "import time; time.sleep(1.5); print(open('inputs/n').read())"
+    quick = "print(open('inputs/n').read())"
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for name, more in (("both", {}), ("kept", {"persist": True})):
+            first = pool.submit(ran, client, slow, conversation_id=name, inputs=[inline("inputs/n", b"1")])
+            wait_until(lambda: stack.sql("SELECT 1 FROM sessions WHERE state = 'busy' AND name = ?", "c-" + name), 20, "a run")
+            second = pool.submit(ran, client, quick, conversation_id=name, inputs=[inline("inputs/n", b"2")], **more)
+            assert (first.result()["stdout"], second.result()["stdout"]) == ("1\n", "2\n")
+            assert client.get("/v1/sessions/c-" + name).status == (200 if more else 404)
+        client.delete("/v1/sessions/c-kept")
+
+        first = pool.submit(ran, client, "x = 7\n" + slow, conversation_id="opened", inputs=[inline("inputs/n", b"1")])
+        wait_until(lambda: stack.sql("SELECT 1 FROM sessions WHERE state = 'busy' AND name = 'c-opened'"), 20, "a run")
+        opened = client.post("/v1/sessions", {"conversation_id": "opened"})
+        assert opened.status == 200 and opened.json()["ttl"] == 1200.0
+        assert first.result()["stdout"] == "1\n"
+        assert client.run("c-opened", "print(x)")["stdout"] == "7\n"
+        client.delete("/v1/sessions/c-opened")
+
+
+def test_inputs_that_do_not_fit_leave_nothing(client):
+    before = len(client.get("/v1/sessions").json()["sessions"])
+    assert once(client, "1", inputs=[inline("a", b"1"), inline("a/b", b"2")]).code == "not_a_folder"
+    assert len(client.get("/v1/sessions").json()["sessions"]) == before
 
 
 def test_names_are_safe_in_a_download(client):
