@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 int
@@ -109,6 +110,17 @@ fd_wait(int fd, short events, struct deadline d)
         if (deadline_passed(d))
             return 0;
     }
+}
+
+void
+fd_raise_limit(void)
+{
+    struct rlimit have;
+
+    if (getrlimit(RLIMIT_NOFILE, &have) < 0)
+        return;
+    have.rlim_cur = have.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &have);
 }
 
 bool

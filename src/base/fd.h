@@ -20,6 +20,10 @@ int fd_pread_all(int fd, void *p, size_t n, off_t at);
 /* Waits for poll(2) events; 1 ready, 0 deadline passed, -1 error (EINTR is continued). */
 int fd_wait(int fd, short events, struct deadline d);
 
+/* As many descriptors as may be. Linux also refuses to pass any to another process when as many as
+ * the sender may have are on their way between processes of the same user, whoever sent those. */
+void fd_raise_limit(void);
+
 /* True when the peer of a stream socket has closed or reset it (POLLRDHUP). Never blocks. */
 bool fd_peer_gone(int fd);
 

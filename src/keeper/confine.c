@@ -101,12 +101,25 @@ confine_core(struct err *err)
     return limit(RLIMIT_CORE, 1, "CORE", err);
 }
 
+/* Where sessions are the keeper's user, what they have on its way between processes counts as the
+ * keeper's (fd_raise_limit()): it must always be allowed more. */
+static int64_t
+open_files(const struct keeper_options *o)
+{
+    struct rlimit have;
+
+    if (o->tier == TIER_ROOTLESS && getrlimit(RLIMIT_NOFILE, &have) == 0 &&
+        have.rlim_max / 2 < OPEN_FILES_MAX)
+        return (int64_t)have.rlim_max / 2;
+    return OPEN_FILES_MAX;
+}
+
 int
 confine_limits(const struct keeper_options *o, struct err *err)
 {
     const struct keeper_limits *l = &o->limits;
 
-    if (limit(RLIMIT_NOFILE, OPEN_FILES_MAX, "NOFILE", err) < 0 ||
+    if (limit(RLIMIT_NOFILE, open_files(o), "NOFILE", err) < 0 ||
         limit(RLIMIT_MEMLOCK, LOCKED_BYTES_MAX, "MEMLOCK", err) < 0 ||
         limit(RLIMIT_SIGPENDING, SIGNALS_PENDING_MAX, "SIGPENDING", err) < 0 ||
         limit(RLIMIT_NICE, 0, "NICE", err) < 0 || limit(RLIMIT_RTPRIO, 0, "RTPRIO", err) < 0 ||

@@ -107,6 +107,9 @@ static const struct filter_row conditions[] = {
      "handler as root; gpg and others do not go on where they cannot switch core files off"},
     {"prctl of PR_SCHED_CORE", EPERM,
      "a session could keep half of a processor's threads from all others"},
+    {"prctl of PR_SET_SECCOMP", EINVAL,
+     "as without such filters: each is kept twice and compiled, which no limit of memory counts, "
+     "and the machine has one bound (net.core.bpf_jit_limit) for all"},
     {"socket of other families than UNIX, INET, INET6, NETLINK", EAFNOSUPPORT,
      "rarely used protocols are where kernels break; AF_VSOCK reaches the hypervisor from any "
      "namespace"},
@@ -131,9 +134,15 @@ static const struct filter_row conditions[] = {
      "wait as long as it says"},
     {"setsockopt of SO_ATTACH_FILTER, SO_ATTACH_BPF and those of REUSEPORT", EPERM,
      "code for the kernel, which keeps copies that no limit of memory counts"},
-    {"setsockopt of memberships of IPv6 groups, of IPv6 flow labels, of TCP's MD5 and AO keys",
-     EPERM,
-     "thousands a socket, which no limit of memory counts; a flow label brings a route along"},
+    {"setsockopt of memberships of groups, of IPv6 flow labels, of TCP's MD5 and AO keys", EPERM,
+     "thousands a socket, which no limit of memory counts; a membership is told to the routers "
+     "around, a flow label brings a route along"},
+    {"setsockopt of SO_BINDTODEVICE, SO_BINDTOIFINDEX", EPERM,
+     "a packet would leave by another interface than the address that was looked at; and it tells "
+     "which interfaces there are"},
+    {"ioctl about interfaces, where the network is the session's own", ENODEV,
+     "a socket asks the network in which it was made: those on which the kernel is spoken to are "
+     "the host's, and would name its interfaces, addresses and neighbours' links; netlink answers"},
     {"fcntl of F_OFD_SETLK, F_OFD_SETLKW", EINVAL,
      "as before Linux 3.15: no limit of memory counts locks, and of these it cannot be told whose "
      "they are; libraries use the other kinds"},
@@ -145,7 +154,7 @@ static const struct filter_row conditions[] = {
      "there is no network namespace: a port would be the host's"},
     {"socket INET, INET6 with another protocol than TCP, UDP with supervised egress",
      EPROTONOSUPPORT, "other protocols name addresses in calls that are not supervised"},
-    {"setsockopt of source routes and of IPv6 headers with supervised egress", EPERM,
+    {"setsockopt of source routes, interfaces and IPv6 headers with supervised egress", EPERM,
      "a packet would go elsewhere than the address that was looked at"},
     {"calls newer than this filter (number 453 and up)", ENOSYS,
      "a newer kernel must not open what nobody has looked at; libc falls back"},
@@ -161,6 +170,11 @@ static const struct filter_row conditions[] = {
 #define LOW 0xffffffffU   /* the kernel looks at the low half of an int argument only */
 #define FLOWLABEL_MGR 32  /* of linux/in6.h, which goes with no other header of addresses */
 #define TCP_AO_ADD_KEY 38 /* newer than our headers */
+/* The requests of linux/sockios.h from SIOCADDRT on, sixteen at a time, and those of wireless
+ * interfaces; what is below them asks about the socket. */
+#define INTERFACES_FIRST 0x8900U
+#define INTERFACES_LAST 0x89f0U
+#define WIRELESS 0x8b00U
 #ifndef PR_SCHED_CORE
 #define PR_SCHED_CORE 62
 #endif
@@ -185,6 +199,8 @@ filter_error_name(int error)
         return "EPERM";
     case EINVAL:
         return "EINVAL";
+    case ENODEV:
+        return "ENODEV";
     case EOPNOTSUPP:
         return "EOPNOTSUPP";
     case ENOSYS:
@@ -310,9 +326,13 @@ add_core_limit(scmp_filter_ctx c)
 }
 
 static int
-add_sched_core(scmp_filter_ctx c)
+add_prctls(scmp_filter_ctx c)
 {
-    return DENY_IF(c, EPERM, prctl, SCMP_A0(SCMP_CMP_MASKED_EQ, LOW, PR_SCHED_CORE));
+    int r = DENY_IF(c, EPERM, prctl, SCMP_A0(SCMP_CMP_MASKED_EQ, LOW, PR_SCHED_CORE));
+
+    if (r < 0)
+        return r;
+    return DENY_IF(c, EINVAL, prctl, SCMP_A0(SCMP_CMP_MASKED_EQ, LOW, PR_SET_SECCOMP));
 }
 
 static int
@@ -329,6 +349,16 @@ add_ioctls(scmp_filter_ctx c)
     return 0;
 }
 
+static int
+add_interfaces(scmp_filter_ctx c)
+{
+    int r = DENY_IF(c, ENODEV, ioctl, SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffff00U, WIRELESS));
+
+    for (uint64_t row = INTERFACES_FIRST + 16; r == 0 && row <= INTERFACES_LAST; row += 16)
+        r = DENY_IF(c, ENODEV, ioctl, SCMP_A1(SCMP_CMP_MASKED_EQ, 0xfffffff0U, row));
+    return r;
+}
+
 /* The gateway reads from the session's connections, and with what it reads come descriptors, which
  * the kernel closes for it. Programs that set it are many and none can tell that it is not. */
 static int
@@ -338,20 +368,23 @@ add_linger(scmp_filter_ctx c)
                    SCMP_A2(SCMP_CMP_MASKED_EQ, LOW, SO_LINGER));
 }
 
-/* What makes the kernel keep memory that control groups do not count. The rest of it is watched
- * (keeper/hoard.h). */
+/* What makes the kernel keep memory that control groups do not count (the rest of it is watched,
+ * keeper/hoard.h), and what chooses an interface. */
 static int
-add_hoards(scmp_filter_ctx c)
+add_options(scmp_filter_ctx c)
 {
     static const struct {
         int level, option;
     } options[] = {
         {SOL_SOCKET, SO_ATTACH_FILTER},         {SOL_SOCKET, SO_ATTACH_BPF},
         {SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF}, {SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF},
+        {IPPROTO_IP, IP_ADD_MEMBERSHIP},        {IPPROTO_IP, IP_ADD_SOURCE_MEMBERSHIP},
+        {IPPROTO_IP, MCAST_JOIN_GROUP},         {IPPROTO_IP, MCAST_JOIN_SOURCE_GROUP},
         {IPPROTO_IPV6, IPV6_JOIN_GROUP},        {IPPROTO_IPV6, IPV6_JOIN_ANYCAST},
         {IPPROTO_IPV6, MCAST_JOIN_GROUP},       {IPPROTO_IPV6, MCAST_JOIN_SOURCE_GROUP},
         {IPPROTO_IPV6, FLOWLABEL_MGR},          {IPPROTO_TCP, TCP_MD5SIG},
         {IPPROTO_TCP, TCP_MD5SIG_EXT},          {IPPROTO_TCP, TCP_AO_ADD_KEY},
+        {SOL_SOCKET, SO_BINDTODEVICE},          {SOL_SOCKET, SO_BINDTOIFINDEX},
     };
     static const uint64_t commands[] = {F_OFD_SETLK, F_OFD_SETLKW};
     int r = 0;
@@ -412,13 +445,15 @@ build(scmp_filter_ctx c, const struct filter_options *o)
     if (r == 0)
         r = add_core_limit(c);
     if (r == 0)
-        r = add_sched_core(c);
+        r = add_prctls(c);
     if (r == 0)
         r = add_ioctls(c);
+    if (r == 0 && o->network)
+        r = add_interfaces(c);
     if (r == 0)
         r = add_linger(c);
     if (r == 0)
-        r = add_hoards(c);
+        r = add_options(c);
     if (r == 0)
         r = add_forgetting(c);
     if (r == 0)

@@ -12,9 +12,10 @@
  * working, and what is refused is refused with an error, never with a signal.
  */
 struct filter_options {
-    bool inet;   /* AF_INET and AF_INET6 sockets may be made */
-    bool ipc;    /* the ipc namespace is the session's own */
-    bool notify; /* connections and datagrams are made by a supervisor (egress public, no veth) */
+    bool inet;    /* AF_INET and AF_INET6 sockets may be made */
+    bool ipc;     /* the ipc namespace is the session's own */
+    bool network; /* so is the network namespace */
+    bool notify;  /* connections and datagrams are made by a supervisor (egress public, no veth) */
 };
 
 /* Loads it into the calling thread, which has no_new_privs set. With notify *ret_notify is the

@@ -96,6 +96,25 @@ loopback_up(struct err *err)
     return 0;
 }
 
+/* Where all sessions are one user, its inotify instances and watches are a common store (128 and
+ * some thousand): the user namespace has bounds of its own below the user's. A kernel that has no
+ * such file bounds the user alone. */
+static void
+bound_watching(void)
+{
+    static const struct {
+        const char *path, *most;
+    } bounds[] = {{"/proc/sys/user/max_inotify_instances", "24"},
+                  {"/proc/sys/user/max_inotify_watches", "8192"}};
+
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+        _cleanup_close_ int fd = open(bounds[i].path, O_WRONLY | O_CLOEXEC);
+
+        if (fd >= 0)
+            (void)fd_write_all(fd, bounds[i].most, strlen(bounds[i].most));
+    }
+}
+
 /* What is done with the rights init was born with. */
 static int
 make(const struct box_spec *s, struct err *err)
@@ -107,6 +126,8 @@ make(const struct box_spec *s, struct err *err)
     (void)syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
     if (s->o->tier == TIER_CONTAINER)
         return 0;
+    if (s->o->tier == TIER_ROOTLESS)
+        bound_watching();
     /* Now that it is in its control group, so that this is the root of what it sees. */
     if (unshare(CLONE_NEWCGROUP) < 0)
         return err_sys(err, ERR_UNAVAILABLE, errno, "cannot make a cgroup namespace");

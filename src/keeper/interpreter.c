@@ -144,6 +144,7 @@ interpreter_exec(const struct box_spec *s, int *notify_fd, struct err *err)
     struct filter_options filter = {.inet =
                                         s->o->tier != TIER_CONTAINER || s->o->egress != EGRESS_NONE,
                                     .ipc = s->o->tier != TIER_CONTAINER,
+                                    .network = box_own_network(s->o),
                                     .notify = box_is_supervised(s->o)};
     char script[PATH_MAX], connection[PATH_MAX];
     const char *kernel[ARGUMENTS_MAX] = {s->o->python, script, "-f", connection, NULL};

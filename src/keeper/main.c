@@ -244,6 +244,7 @@ main(int argc, char **argv)
     if (rc >= 0)
         return rc;
     sig_ignore_pipe();
+    fd_raise_limit();
     (void)signal(SIGHUP, SIG_IGN); /* the end of a terminal is not the end of the sandboxes */
     if (load(config, library, &k, &probe, &err) < 0) {
         log_error("%s", err.msg);

@@ -30,11 +30,15 @@
 static const int SUPERVISED[] = {SCMP_SYS(connect), SCMP_SYS(sendmsg), SCMP_SYS(sendmmsg),
                                  SCMP_SYS(bind), SCMP_SYS(listen)};
 
-/* Options by which a packet goes elsewhere than its address says (source routes). */
+/* Options by which a packet goes elsewhere than its address says: source routes, and interfaces by
+ * which it leaves whatever the routes say. */
 static const struct {
     int level, option;
 } ROUTING_OPTIONS[] = {
     {IPPROTO_IP, IP_OPTIONS},
+    {IPPROTO_IP, IP_UNICAST_IF},
+    {IPPROTO_IPV6, IPV6_UNICAST_IF},
+    {IPPROTO_IPV6, IPV6_PKTINFO},
     {IPPROTO_IPV6, IPV6_RTHDR},
     {IPPROTO_IPV6, IPV6_2292RTHDR},
     {IPPROTO_IPV6, IPV6_2292PKTOPTIONS},

@@ -14,17 +14,17 @@ static const struct {
     const char *name;
     enum treatment what;
 } entries[] = {
-    {"acpi", HIDE},          {"asound", HIDE},     {"bootconfig", HIDE},  {"buddyinfo", HIDE},
-    {"bus", FREEZE},         {"cmdline", HIDE},    {"consoles", HIDE},    {"diskstats", HIDE},
-    {"dma", HIDE},           {"driver", FREEZE},   {"fs", HIDE},          {"interrupts", HIDE},
-    {"iomem", HIDE},         {"ioports", HIDE},    {"irq", FREEZE},       {"kallsyms", HIDE},
-    {"kcore", HIDE},         {"key-users", HIDE},  {"keys", HIDE},        {"kmsg", HIDE},
-    {"kpagecgroup", HIDE},   {"kpagecount", HIDE}, {"kpageflags", HIDE},  {"latency_stats", HIDE},
-    {"locks", HIDE},         {"modules", HIDE},    {"mtrr", FREEZE},      {"pagetypeinfo", HIDE},
-    {"partitions", HIDE},    {"pressure", HIDE},   {"sched_debug", HIDE}, {"schedstat", HIDE},
-    {"scsi", HIDE},          {"slabinfo", HIDE},   {"softirqs", HIDE},    {"sys", FREEZE},
-    {"sysrq-trigger", HIDE}, {"timer_list", HIDE}, {"timer_stats", HIDE}, {"tty", FREEZE},
-    {"vmallocinfo", HIDE},   {"zoneinfo", HIDE},
+    {"acpi", HIDE},          {"asound", HIDE},        {"bootconfig", HIDE}, {"buddyinfo", HIDE},
+    {"bus", FREEZE},         {"cgroups", HIDE},       {"cmdline", HIDE},    {"consoles", HIDE},
+    {"diskstats", HIDE},     {"dma", HIDE},           {"driver", FREEZE},   {"fs", HIDE},
+    {"interrupts", HIDE},    {"iomem", HIDE},         {"ioports", HIDE},    {"irq", FREEZE},
+    {"kallsyms", HIDE},      {"kcore", HIDE},         {"key-users", HIDE},  {"keys", HIDE},
+    {"kmsg", HIDE},          {"kpagecgroup", HIDE},   {"kpagecount", HIDE}, {"kpageflags", HIDE},
+    {"latency_stats", HIDE}, {"locks", HIDE},         {"modules", HIDE},    {"mtrr", FREEZE},
+    {"pagetypeinfo", HIDE},  {"partitions", HIDE},    {"pressure", HIDE},   {"sched_debug", HIDE},
+    {"schedstat", HIDE},     {"scsi", HIDE},          {"slabinfo", HIDE},   {"softirqs", HIDE},
+    {"sys", FREEZE},         {"sysrq-trigger", HIDE}, {"timer_list", HIDE}, {"timer_stats", HIDE},
+    {"tty", FREEZE},         {"vmallocinfo", HIDE},   {"zoneinfo", HIDE},
 };
 
 static int

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <libmnl/libmnl.h>
 #include <linux/if_link.h>
+#include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
@@ -20,6 +21,20 @@
 #include "keeper/netlink.h"
 
 #define INSIDE "eth0"
+#define HARDWARE_SIZE 6
+
+/* Locally administered: of either end, with the address inside. */
+enum end { END_HOST, END_INSIDE };
+
+static void
+hardware_address(enum end end, uint32_t inside, uint8_t ret[HARDWARE_SIZE])
+{
+    const uint32_t n = htonl(inside);
+
+    ret[0] = 0x02;
+    ret[1] = (uint8_t)end;
+    memcpy(ret + 2, &n, sizeof n);
+}
 
 static void
 link_name(int slot, char out[IFNAMSIZ])
@@ -35,10 +50,8 @@ begin_link(struct netlink *n, char *buf, uint16_t type, uint16_t flags, const ch
         netlink_begin(n, buf, type, NLM_F_ACK | flags, sizeof(struct ifinfomsg), &extra);
     struct ifinfomsg *i = extra;
 
-    if (type == RTM_NEWLINK) {
-        i->ifi_flags = IFF_UP;
-        i->ifi_change = IFF_UP;
-    }
+    if (type == RTM_NEWLINK)
+        i->ifi_flags = i->ifi_change = IFF_UP | IFF_NOARP;
     mnl_attr_put_strz(m, IFLA_IFNAME, name);
     return m;
 }
@@ -52,10 +65,15 @@ remove_link(struct netlink *n, const char *name)
 }
 
 static int
-make_pair(struct netlink *n, const char *name, int ns)
+make_pair(struct netlink *n, const char *name, uint32_t inside, int ns)
 {
     NETLINK_BUFFER(buf);
+    uint8_t here[HARDWARE_SIZE], there[HARDWARE_SIZE];
     struct nlmsghdr *m = begin_link(n, buf, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, name);
+
+    hardware_address(END_HOST, inside, here);
+    hardware_address(END_INSIDE, inside, there);
+    mnl_attr_put(m, IFLA_ADDRESS, sizeof here, here);
     struct nlattr *info = mnl_attr_nest_start(m, IFLA_LINKINFO);
 
     mnl_attr_put_strz(m, IFLA_INFO_KIND, "veth");
@@ -64,6 +82,7 @@ make_pair(struct netlink *n, const char *name, int ns)
     /* its flags say nothing: it cannot be up before its other end is there */
     (void)mnl_nlmsg_put_extra_header(m, sizeof(struct ifinfomsg));
     mnl_attr_put_strz(m, IFLA_IFNAME, INSIDE);
+    mnl_attr_put(m, IFLA_ADDRESS, sizeof there, there);
     mnl_attr_put_u32(m, IFLA_NET_NS_FD, (uint32_t)ns);
     mnl_attr_nest_end(m, peer);
     mnl_attr_nest_end(m, data);
@@ -107,6 +126,26 @@ add_address(struct netlink *n, int index, uint32_t own, uint32_t peer)
     a->ifa_index = (unsigned)index;
     mnl_attr_put_u32(m, IFA_LOCAL, htonl(own));
     mnl_attr_put_u32(m, IFA_ADDRESS, htonl(peer));
+    return netlink_ask(n, m, NULL, NULL);
+}
+
+/* Where the other end is, for good. */
+static int
+add_neighbour(struct netlink *n, int index, uint32_t address, enum end end, uint32_t inside)
+{
+    NETLINK_BUFFER(buf);
+    uint8_t hardware[HARDWARE_SIZE];
+    void *extra;
+    struct nlmsghdr *m =
+        netlink_begin(n, buf, RTM_NEWNEIGH, NLM_F_ACK | NLM_F_CREATE, sizeof(struct ndmsg), &extra);
+    struct ndmsg *d = extra;
+
+    d->ndm_family = AF_INET;
+    d->ndm_ifindex = index;
+    d->ndm_state = NUD_PERMANENT;
+    hardware_address(end, inside, hardware);
+    mnl_attr_put_u32(m, NDA_DST, htonl(address));
+    mnl_attr_put(m, NDA_LLADDR, sizeof hardware, hardware);
     return netlink_ask(n, m, NULL, NULL);
 }
 
@@ -164,7 +203,9 @@ set_up_host_end(struct netlink *n, const char *name, uint32_t inside)
     int index = link_index(n, name);
 
     switch_v6_off(name);
-    return index < 0 ? -1 : add_address(n, index, VETH_GATEWAY, inside);
+    if (index < 0 || add_address(n, index, VETH_GATEWAY, inside) < 0)
+        return -1;
+    return add_neighbour(n, index, inside, END_INSIDE, inside);
 }
 
 static int
@@ -175,7 +216,8 @@ set_up_inside(struct netlink *n, uint32_t inside)
 
     if (index < 0 || netlink_ask(n, begin_link(n, buf, RTM_NEWLINK, 0, INSIDE), NULL, NULL) < 0)
         return -1;
-    if (add_address(n, index, inside, VETH_GATEWAY) < 0)
+    if (add_address(n, index, inside, VETH_GATEWAY) < 0 ||
+        add_neighbour(n, index, VETH_GATEWAY, END_HOST, inside) < 0)
         return -1;
     return add_default_route(n, index);
 }
@@ -194,9 +236,9 @@ veth_make(int slot, pid_t init, struct err *err)
         return err_sys(err, ERR_UNAVAILABLE, errno, "%s", path);
     if (netlink_open(&here, NETLINK_ROUTE, err) < 0)
         return -1;
-    int status = make_pair(&here, name, ns);
+    int status = make_pair(&here, name, inside, ns);
     if (status < 0 && errno == EEXIST && remove_link(&here, name) == 0)
-        status = make_pair(&here, name, ns);
+        status = make_pair(&here, name, inside, ns);
     if (status < 0) {
         (void)err_sys(err, ERR_UNAVAILABLE, errno, "link %s", name);
         netlink_close(&here);

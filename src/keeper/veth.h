@@ -12,6 +12,11 @@
  * A pair of virtual links per sandbox: "husk" and the slot's number on the host, "eth0" inside.
  * Point to point: the sandbox has 100.127.0.0 plus the slot, all of them see the host as
  * 100.127.255.254 (of the carriers' shared addresses, RFC 6598, which policy public denies).
+ *
+ * Neither end asks for hardware addresses (ARP): they are chosen here, and each end is told the
+ * other's. The machine has one table of neighbours for all its network namespaces
+ * (net.ipv4.neigh.default.gc_thresh3, 1024 entries), and whoever may ask fills it with what does
+ * not answer: MSG_DONTROUTE and IP_PKTINFO make any address one of the own link's.
  */
 #define VETH_PREFIX "husk"
 #define VETH_NETWORK 0x647f0000u /* 100.127.0.0/16, host order */

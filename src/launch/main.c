@@ -378,6 +378,7 @@ main(int argc, char **argv)
 
     if (status >= 0)
         return status;
+    fd_raise_limit(); /* whatever the sessions of this user have on its way */
     status = run(&l);
     remove_sockets(&l);
     return end_as(status);

@@ -167,6 +167,22 @@ for line in open("/etc/resolv.conf"):
     if line.startswith("nameserver"): attempt(line.strip(), ask, line.split()[1], 53)
 attempt("known", ask, V["resolver"], 53)
 """, {"none": "the host's network"}),
+    Cell("host_interfaces", "the host's interfaces and neighbours' links, asked of the sockets on which the kernel is spoken to", """
+import fcntl
+for n in os.listdir("/proc/self/fd"):
+    try: s = socket.socket(fileno=os.dup(int(n)))
+    except OSError: continue
+    for i in range(1, 64):
+        try: name = fcntl.ioctl(s, 0x8910, struct.pack("16si20x", b"", i))[:16].rstrip(bytes(1)) # SIOCGIFNAME
+        except OSError: continue
+        if name not in (b"lo", b"eth0"): say("PWN", name, s.getsockname())
+    if s.family == socket.AF_UNIX: attempt("bound", s.setsockopt, socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
+""", {"none": "the host's network", "container": NO_NAMESPACES + ": the container's interfaces can be listed"}),
+    Cell("multicast", "other interfaces, and groups that are told to the routers around", """
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM) if V["internet"] else socket.socket(socket.AF_UNIX)
+for label, level, option, value in (("group", 0, 35, bytes((239, 1, 2, 3, 0, 0, 0, 0))), ("group of a source", 0, 39, bytes((239, 1, 2, 3, 0, 0, 0, 0, 93, 184, 216, 34))), ("device", 1, 25, b"lo"), ("device by number", 1, 62, struct.pack("i", 1))):
+    attempt(label, s.setsockopt, level, option, value)
+""", {"none": "the host's network"}),
     Cell("listening", "ports that others can connect to", """
 try: s = socket.socket(); s.bind(("0.0.0.0", V["listen_port"])); s.listen()
 except OSError as e: say(e)
@@ -312,8 +328,9 @@ if fd >= 0: os.close(fd)
 i = _libc.shmget(0, ctypes.c_size_t(2 << 20), 0o7600)
 if i >= 0: say("PWN huge shmget"); _libc.shmctl(i, 0, None)
 """, {"none": "no filter"}),
-    Cell("file_systems", "what the kernel tells of the file systems that others have mounted", """
+    Cell("file_systems", "what the kernel tells of the file systems that others have mounted and of their control groups", """
 for f in glob.glob("/proc/fs/*/*"): say("PWN", f)
+attempt("how many control groups", read, "/proc/cgroups")
 """, {"none": "the machine's `/proc`", "container": NO_NAMESPACES + ": the machine's `/proc`"}),
     Cell("audit_identity", "having the machine's audit log name another user", """
 done = subprocess.run("echo 0 >/proc/self/loginuid", shell=True, capture_output=True, text=True)
@@ -413,6 +430,15 @@ except OSError as e: why = e.errno
 for fd in held: os.close(fd)
 say(*(("stopped at", len(held), why) if why else ("PWN", len(held), "descriptors")))
 """, check="sibling_works", exhausts=True),
+    Cell("passed_descriptors", "having so many descriptors on their way that no process of the user may pass one", """
+pairs = []; r = [os.open("/dev/null", 0) for i in range(250)]
+try:
+    while len(pairs) < 100:
+        pairs.append(socket.socketpair()); pairs[-1][0].sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("250i", *r))])
+except OSError as e: say(e)
+say(len(pairs) * 250, "on their way")
+for fd in r: os.close(fd)
+""", check="descriptors_pass", exhausts=True),
     Cell("inotify", "all inotify instances of a user", """
 held = []
 try:
@@ -421,7 +447,7 @@ try:
         if fd < 0: raise OSError(ctypes.get_errno(), "inotify")
         held.append(fd)
 except OSError as e: say("stopped at", len(held), e.errno)
-""", {"rootless": "without a range of sub-uids the user's number of instances is shared"}, check="sibling_inotify", exhausts=True),
+""", check="sibling_inotify", exhausts=True),
     Cell("zombies", "filling the table of processes with the dead", """
 n = 0
 try:
@@ -577,7 +603,7 @@ for i, f in enumerate(files):
     for at in range(2000, 0, -2): fcntl.lockf(f, fcntl.LOCK_EX, 1, at)
 hoarded(len(files) * 1000, "locks")
 """, check="told_as_oom", exhausts=True, may_die=True),
-    Cell("kernel_copies", "the machine's memory, by what the kernel keeps of socket options and no limit counts", """
+    Cell("kernel_copies", "the machine's memory, by what the kernel keeps of socket options and filters and no limit counts", """
 code = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0) * 4096); held = [socket.socket(socket.AF_UNIX)]
 attempt("filter", held[0].setsockopt, socket.SOL_SOCKET, 26, struct.pack("HxxxxxxQ", 4096, ctypes.addressof(code)))
 def groups():
@@ -585,6 +611,8 @@ def groups():
     for n in range(100): held[1].setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, socket.inet_pton(socket.AF_INET6, f"ff02::1:{n + 1:x}") + i)
 attempt("groups", groups)
 attempt("keys", lambda: socket.socket().setsockopt(socket.IPPROTO_TCP, 14, struct.pack("=H2xI120xBBHI80s", 2, 1, 0, 0, 4, 0, b"key")))
+allow = struct.pack("HBBI", 6, 0, 0, 0x7fff0000); one = ctypes.create_string_buffer(allow); _libc.prctl(38, 1, 0, 0, 0)
+call("system call filter", 157, 22, 2, struct.pack("HxxxxxxQ", 1, ctypes.addressof(one)))
 """, {"none": "no filter"}),
     Cell("shared_memory_hog", "all memory, by many processes and shared mappings", """
 import mmap

@@ -7,6 +7,7 @@ import ctypes
 import glob
 import json
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -134,7 +135,7 @@ print(port)""")
             "http": s.address, "kernels": s.kernels(), "public": worlds.PUBLIC, "public6": worlds.PUBLIC6,
             "public_host": worlds.PUBLIC_HOST, "lan_host": worlds.LAN_HOST, "denied": worlds.DENIED,
             "denied6": worlds.DENIED6, "resolver": worlds.RESOLVER, "listen_port": 18080,
-            "shm_host": 0x51b0000, "shm_sib": 0x51b0001,
+            "internet": TIER != "container" or EGRESS != "none", "shm_host": 0x51b0000, "shm_sib": 0x51b0001,
         }
         for f in self.v["logs"]:
             os.chmod(f, 0o600)
@@ -184,6 +185,20 @@ print(port)""")
             self.client.delete(f"/v1/sessions/{self.open()}")
         except (AssertionError, OSError) as e:
             return f"the neighbour's cell or another session: {e!r:.200}"
+        return None
+
+    def check_descriptors_pass(self, _):
+        try:
+            answer = self.client.get(f"/v1/sessions/{self.victim}/files/secret.txt", timeout=10)
+            if answer.status != 200:
+                return f"the neighbour's file: {answer.status}"
+            if TIER == "rootless":  # where all are one user
+                self.client.delete(f"/v1/sessions/{self.open()}")
+                self.output(self.victim, "print(1)", 10)
+        except (AssertionError, OSError) as e:
+            return f"another session: {e!r:.200}"
+        finally:
+            self.output(self.attacker, "pairs.clear()")
         return None
 
     def check_sibling_inotify(self, _):
@@ -333,11 +348,19 @@ print(port)""")
             return "not held", f"{count} connections; {said}"
         return "held", f"{count} connections; {said}"
 
+    def fill_neighbours(self):
+        """The machine's table of neighbours on its links, which all share: a sandbox asks for none."""
+        code = ("import socket, struct\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); n = 0\nfor last in range(1, 101):\n"
+                " try: s.sendmsg([b'x'], [(0, 8, struct.pack('iII', socket.if_nameindex()[-1][0], 0, 0))], 4, ('93.184.200.%d' % last, 9)); n += 1\n"
+                " except OSError as e: print(e)\nprint(n, 'sent,', len(open('/proc/net/arp').readlines()) - 1, 'asked for')")
+        said = self.output(self.attacker, code)
+        return ("held" if int(said.split()[-3]) < 10 else "not held"), said
+
     def reach_all(self, wanted):
         """Egress public: the same boundary cells about the network, but for the internet, which has to be reached."""
         if TIER == "host":
             self.reload_firewall()
-        network = ("host_loopback", "metadata", "private_networks", "gateway_api", "listening", "sibling_sockets", "husk_api", "fastcgi_sockets")
+        network = ("host_loopback", "metadata", "private_networks", "gateway_api", "listening", "sibling_sockets", "husk_api", "fastcgi_sockets", "multicast")
         self.attack_all([n for n in network if not wanted or n in wanted])
         for label, code in (("tcp", 'connect(V["public"], 80)'), ("udp", 'ask(V["public"], 80)'), ("resolver", 'ask(V["resolver"], 53)')):
             result = self.run(self.attacker, f"V = {self.v!r}\n{PRELUDE}\nfor i in range(5):\n try: print({code}); break\n except OSError as e: print(e)", 30)
@@ -346,11 +369,14 @@ print(port)""")
         result = self.run(self.attacker, f"V = {self.v!r}\n{PRELUDE}\nattempt('other port', ask, V['resolver'], 80); say('DONE')")
         verdict, seen = self.fill_conntrack() if TIER == "host" else ("not tried", "a supervisor does not count them")
         self.results["connection_table"] = {"verdict": verdict, "seen": seen}
+        verdict, seen = self.fill_neighbours() if TIER == "host" else ("not tried", "the host's interfaces")
+        self.results["neighbour_table"] = {"verdict": verdict, "seen": seen}
         held = "PWN" not in result["stdout"] and "DONE" in result["stdout"]
         self.results["resolver_other_port"] = {"verdict": "held" if held else "not held", "seen": result["stdout"]}
 
 
 def main():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))  # as a login has it
     attack = Attack()
     try:
         began = time.monotonic()

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -138,7 +139,13 @@ try_arguments(void)
     CHECK(37, fails(setsockopt(-1, IPPROTO_IPV6, MCAST_JOIN_GROUP, "", 8), EPERM));
     CHECK(39, fails(setsockopt(-1, IPPROTO_IPV6, 32 /* flow labels */, "", 8), EPERM));
     CHECK(40, fails(setsockopt(-1, IPPROTO_TCP, 14 /* TCP_MD5SIG */, "", 8), EPERM));
-    CHECK(38, fails(setsockopt(-1, IPPROTO_IP, IP_ADD_MEMBERSHIP, "", 8), EBADF));
+    CHECK(38, fails(setsockopt(-1, IPPROTO_IP, IP_ADD_MEMBERSHIP, "", 8), EPERM));
+    CHECK(41, fails(setsockopt(-1, SOL_SOCKET, SO_BINDTODEVICE, "lo", 2), EPERM));
+    CHECK(42, fails(setsockopt(-1, SOL_SOCKET, SO_REUSEADDR, "", 8), EBADF));
+    CHECK(43, fails(prctl(PR_SET_SECCOMP, 2, NULL, 0, 0), EINVAL));
+    CHECK(44, fails(syscall(SYS_prctl, high | PR_SET_SECCOMP, 1, 0, 0, 0), EINVAL));
+    CHECK(45, prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2);
+    CHECK(46, fails(ioctl(-1, SIOCGIFNAME, ""), EBADF)); /* the host's network is seen anyway */
     CHECK(25, setsockopt(-1, SOL_SOCKET, SO_LINGER, "", 8) == 0); /* done, and not done */
     CHECK(26, syscall(SYS_setsockopt, -1, high | SOL_SOCKET, high | SO_LINGER, "", 8) == 0);
     CHECK(27, syscall(SYS_fadvise64, -1, 0, 0, high | POSIX_FADV_DONTNEED) == 0); /* not made */
@@ -184,6 +191,31 @@ test_ordinary_calls_go_on(void **state)
 {
     (void)state;
     with_filter((struct filter_options){.inet = true, .ipc = true}, try_ordinary);
+}
+
+static int
+try_own_network(void)
+{
+    static const unsigned long asking[] = {SIOCGIFNAME,   SIOCGIFCONF, SIOCGIFHWADDR, SIOCGIFINDEX,
+                                           SIOCGIFTXQLEN, 0x8946,      SIOCDEVPRIVATE};
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0), n = -1;
+
+    for (size_t i = 0; i < sizeof asking / sizeof *asking; i++) {
+        CHECK(1, fails(ioctl(fd, asking[i], ""), ENODEV));
+        CHECK(2, fails(syscall(SYS_ioctl, fd, 1UL << 32 | asking[i], ""), ENODEV));
+    }
+    CHECK(3, fails(ioctl(fd, 0x8b1b /* SIOCGIWESSID */, ""), ENODEV));
+    CHECK(4, ioctl(fd, FIOGETOWN, &n) == 0 && n == 0); /* about the socket */
+    CHECK(5, ioctl(fd, FIONREAD, &n) == 0 || errno == EINVAL);
+    return 0;
+}
+
+static void
+test_sockets_do_not_tell_of_the_hosts_network(void **state)
+{
+    (void)state;
+    with_filter((struct filter_options){.inet = true, .ipc = true, .network = true},
+                try_own_network);
 }
 
 static int
@@ -235,6 +267,7 @@ main(int argc, char **argv)
         cmocka_unit_test(test_every_call_of_the_table_is_refused),
         cmocka_unit_test(test_arguments_are_looked_at_in_all_bits),
         cmocka_unit_test(test_ordinary_calls_go_on),
+        cmocka_unit_test(test_sockets_do_not_tell_of_the_hosts_network),
         cmocka_unit_test(test_without_namespaces_more_is_refused),
         cmocka_unit_test(test_the_page_has_the_table),
     };

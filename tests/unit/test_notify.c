@@ -158,6 +158,7 @@ try_ways_round(void)
     int fd = socket(AF_INET, SOCK_STREAM, 0);
 
     CHECK(setsockopt(fd, IPPROTO_IP, IP_OPTIONS, option, sizeof option) == -1 && errno == EPERM);
+    CHECK(setsockopt(fd, IPPROTO_IP, IP_UNICAST_IF, &in.sin_addr, 4) == -1 && errno == EPERM);
     /* the kernel looks at the low half of both numbers */
     CHECK(syscall(SYS_setsockopt, fd, 1UL << 32, (1UL << 32) | IP_OPTIONS, option, sizeof option) ==
               -1 &&
