@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/digest.h"
 #include "base/id.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -86,15 +87,43 @@ wait_opening(struct manager *m, int64_t sid, struct wait *w, struct err *err)
     }
 }
 
+/* Where the lock of an owner's session name is, among those of the waiters (which are random). */
+static int64_t
+name_lock_of(const struct session_open_args *a)
+{
+    uint8_t digest[SHA256_SIZE];
+    struct sha256 *h = sha256_new();
+    int64_t at;
+
+    sha256_add(h, a->owner, strlen(a->owner) + 1);
+    sha256_add(h, a->name, strlen(a->name));
+    sha256_finish(h, digest);
+    memcpy(&at, digest, sizeof at);
+    return (at & (LOCK_HIGH - 1)) | LOCK_HIGH;
+}
+
+/* Room is made by one opener of a name, held until it has opened: many at once would each end a
+ * session for the one they are to share. *name_lock: its lock, 0 while it is not ours. */
 static int
 full(struct manager *m, const struct session_open_args *a, enum session_open_outcome how,
-     struct err *err)
+     int64_t *name_lock, struct err *err)
 {
     enum room what = how == SESSION_OPEN_FULL         ? ROOM_SERVICE
                      : how == SESSION_OPEN_OWNER_FULL ? ROOM_OWNER
                                                       : ROOM_BACKEND;
-    int r = close_for_room(m, a->owner, what == ROOM_BACKEND ? a->backend : NULL, 0, err);
+    int r;
 
+    if (*name_lock == 0) {
+        int64_t at = name_lock_of(a);
+
+        r = lock_try_exclusive(m->lock_fd, at);
+        if (r < 0)
+            return err_set(err, ERR_INTERNAL, "the lock file cannot be locked");
+        if (r > 0)
+            *name_lock = at;
+        return 0; /* somebody may have opened it, or made room, meanwhile */
+    }
+    r = close_for_room(m, a->owner, what == ROOM_BACKEND ? a->backend : NULL, 0, err);
     if (r != 0)
         return r < 0 ? -1 : 0;
     return no_room(m, what, err);
@@ -117,7 +146,7 @@ quarantined(struct manager *m, const struct session_open_args *a, struct err *er
 /* One attempt came out as `how`. 1 *s is the answer, 0 try again, -1. */
 static int
 step(struct manager *m, struct session_open_args *a, enum session_open_outcome how,
-     struct session *s, struct wait *w, struct err *err)
+     struct session *s, struct wait *w, int64_t *name_lock, struct err *err)
 {
     bool done = false;
     int r;
@@ -148,14 +177,14 @@ step(struct manager *m, struct session_open_args *a, enum session_open_outcome h
     case SESSION_OPEN_QUARANTINED:
         return quarantined(m, a, err);
     default:
-        r = full(m, a, how, err);
+        r = full(m, a, how, name_lock, err);
         return r < 0 ? -1 : 0;
     }
 }
 
 static int
-open_named(struct manager *m, struct session_open_args *a, struct wait *w, struct session *ret,
-           bool *ret_created, struct err *err)
+open_named(struct manager *m, struct session_open_args *a, struct wait *w, int64_t *name_lock,
+           struct session *ret, bool *ret_created, struct err *err)
 {
     for (;;) {
         enum session_open_outcome how;
@@ -165,7 +194,7 @@ open_named(struct manager *m, struct session_open_args *a, struct wait *w, struc
         a->now = manager_now(m);
         if (session_store_open(m->db, a, &how, &s, err) < 0)
             return -1;
-        r = step(m, a, how, &s, w, err);
+        r = step(m, a, how, &s, w, name_lock, err);
         if (r > 0) {
             *ret_created = how == SESSION_OPEN_NEW;
             session_derive(m, &s);
@@ -212,6 +241,7 @@ manager_open(struct manager *m, const struct caller *c, const struct open_reques
                                   .max_sessions = m->o.max_sessions,
                                   .max_per_owner = m->o.max_sessions_per_owner,
                                   .workspace_retention_ms = m->o.workspace_retention_ms};
+    int64_t name_lock = 0;
     int rc;
 
     if (watch) {
@@ -229,7 +259,9 @@ manager_open(struct manager *m, const struct caller *c, const struct open_reques
      * opener died. */
     if (lock_try_exclusive(m->lock_fd, a.new_sid) != 1)
         return err_set(err, ERR_INTERNAL, "the lock file cannot be locked");
-    rc = open_named(m, &a, &w, ret, ret_created, err);
+    rc = open_named(m, &a, &w, &name_lock, ret, ret_created, err);
+    if (name_lock != 0)
+        (void)lock_release(m->lock_fd, name_lock);
     (void)lock_release(m->lock_fd, a.new_sid);
     if (rc == 0 && *ret_created) /* a DELETE that came while it was held is carried out now */
         hold_leave(m, a.new_sid);

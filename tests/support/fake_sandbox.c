@@ -273,7 +273,7 @@ fake_close(struct sandbox *sb, const char *handle, struct deadline d, struct err
 {
     struct fake *f = (struct fake *)sb;
 
-    (void)d;
+    (void)poll(NULL, 0, deadline_poll_ms(d, atomic_load(&f->w->close_ms)));
     atomic_fetch_add(&f->w->closes, 1);
     if (strikes(&f->w->fail_closes))
         return err_set(err, ERR_UNCERTAIN, "told to be uncertain");

@@ -28,8 +28,9 @@ struct fake_world {
     atomic_int fail_lists, cut_lists, fail_alives;
     atomic_int die_at;      /* enum fake_death: the next process that comes there is killed */
     atomic_int hold_render; /* 1: the next run that renders its result stops there; 2: one does */
-    atomic_int open_ms, bind_ms, alive_ms; /* how long a start takes, a bind, and a look */
-    atomic_int order_n;                    /* "print N" as they came */
+    /* how long a start takes, a bind, a look, and an end */
+    atomic_int open_ms, bind_ms, alive_ms, close_ms;
+    atomic_int order_n; /* "print N" as they came */
     atomic_int order[64];
 };
 

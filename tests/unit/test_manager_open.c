@@ -223,6 +223,33 @@ test_cap_holds_in_a_crowd(void **state)
     assert_int_equal(fixture_sql(&f, "SELECT count(*) FROM runtimes"), CAP);
 }
 
+/* Many that open one session at the cap share it, and one other gives way. */
+static void
+test_parallel_opens_evict_one(void **state)
+{
+    struct child c[8];
+    int created = 0;
+
+    (void)state;
+    fixture_restart_with(&f, "sessions=3 per_owner=3");
+    assert_null(fixture_open(&f, f.m, "a", NULL, NULL));
+    assert_null(fixture_open(&f, f.m, "b", NULL, NULL));
+    assert_null(fixture_open(&f, f.m, "c", NULL, NULL));
+    atomic_store(&f.world->close_ms, 200);
+    atomic_store(&f.world->open_ms, 100);
+    for (int i = 0; i < 8; i++)
+        c[i] = fixture_spawn(&f, "open", "same", NULL);
+    for (int i = 0; i < 8; i++) {
+        char out[128];
+
+        assert_int_equal(fixture_wait(&c[i], out, sizeof out), 0);
+        created += strncmp(out, "new ", 4) == 0;
+    }
+    assert_int_equal(created, 1);
+    assert_int_equal(fixture_sql(&f, "SELECT count(*) FROM session_history"), 1);
+    assert_int_equal(fake_count(f.kernels), 3);
+}
+
 static bool
 two_run(struct fixture *x)
 {
@@ -408,6 +435,7 @@ main(int argc, char **argv)
         T(test_parallel_opens_share_one),
         T(test_parallel_opens_with_a_failing_start),
         T(test_cap_holds_in_a_crowd),
+        T(test_parallel_opens_evict_one),
         T(test_busy_ones_are_not_evicted),
         T(test_eviction_takes_the_least_recently_used),
         T(test_eviction_must_be_confirmed),
