@@ -191,6 +191,40 @@ def test_lists_that_are_not_what_was_asked_for(stack, client, front):
         client.delete("/v1/sessions/" + name)
 
 
+def test_a_list_that_names_one_twice(stack, client, front):
+    """As pages do that shift while they are read: it is one sandbox, and not one too many of its session."""
+    fake, auth = stack.daytona, {"Authorization": "Bearer " + stack.daytona.key}
+
+    def twice(_head, client_socket):
+        items = fake.call("GET", "/api/sandbox?limit=200", headers=auth)[1]["items"]
+        client_socket.sendall(answer(json.dumps({"items": items + items}).encode()))
+
+    client.open("t", ttl=1)
+    client.put("/v1/sessions/t/files/f", b"kept")
+    wait_until(lambda: client.get("/v1/sessions/t").status == 404, 20, "its expiry")
+    wait_until(lambda: fake.sandboxes("stopped"), 20, "a stopped sandbox")
+    with front.rule("GET", r"^/api/sandbox\?", twice):
+        assert client.open("t", ttl=300)["files_kept"] is True
+        assert client.get("/v1/sessions/t/files/f").body == b"kept"
+        # nor does an orphan live on
+        labels = {**fake.sandboxes()[0]["labels"], "docsgpt_session_id": "0" * 16}
+        orphan = fake.call("POST", "/api/sandbox", {"labels": labels}, auth)[1]["id"]
+        wait_until(lambda: orphan not in {s["id"] for s in fake.sandboxes()}, 60, "the orphan's end", step=0.3)
+    client.delete("/v1/sessions/t")
+
+
+def test_a_sandbox_that_is_another_s(stack, client, front):
+    """What a creation is answered with has to have the labels that were asked for."""
+    fake, auth = stack.daytona, {"Authorization": "Bearer " + stack.daytona.key}
+    client.open("mine")
+    other = fake.sandboxes()[0]
+    with front.rule("POST", r"^/api/sandbox$", answer(json.dumps(other).encode())):
+        got = client.post("/v1/sessions", {"session_id": "new"})
+        assert (got.status, got.code) == (502, "gateway_error"), got
+    assert client.run("mine", "print(1)")["stdout"] == "1\n"
+    client.delete("/v1/sessions/mine")
+
+
 # the interpreter's socket
 
 def told(**members):

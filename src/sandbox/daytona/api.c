@@ -164,11 +164,12 @@ api_create(struct daytona *dt, const char *key, struct box *ret, struct deadline
             err->code = ERR_UNCERTAIN;
         return -1;
     }
-    ok = box_read(ret, json_root(doc));
+    /* What is made for another must not become ours, nor be deleted when it is of no use. */
+    ok = box_read(ret, json_root(doc)) && box_is_of(json_root(doc), dt->o.deployment, key);
     json_free(doc);
     if (!ok)
         return err_slug(err, ERR_UNCERTAIN, "gateway_error",
-                        "asked to make a sandbox, Daytona's answer was none");
+                        "asked to make a sandbox, Daytona's answer was none of ours");
     remember(dt, ret);
     return 0;
 }

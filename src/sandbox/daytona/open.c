@@ -207,12 +207,24 @@ spare(struct search *s, const struct box *b)
         memcpy(s->spares[s->n_spares++], b->id, sizeof b->id);
 }
 
+/* Pages that shift while they are read name one twice: it is not one too many. */
+static bool
+seen(const struct search *s, const struct box *b)
+{
+    for (int i = 0; i < s->n_spares; i++)
+        if (strcmp(s->spares[i], b->id) == 0)
+            return true;
+    return s->found && strcmp(s->best.id, b->id) == 0;
+}
+
 /* One that is started is better than one that is not; of equals the first stays. */
 static int
 on_box(void *ctx, const struct box *b)
 {
     struct search *s = ctx;
 
+    if (seen(s, b))
+        return 0;
     if (b->state == BOX_BROKEN) {
         spare(s, b);
         return 0;
