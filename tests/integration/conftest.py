@@ -4,6 +4,8 @@ import pytest
 from fixtures import add_logs, fresh_session, running
 from stack import Stack
 
+SHARED = "s-shared"
+
 
 @pytest.fixture(scope="module")
 def stack(request):
@@ -29,6 +31,14 @@ def session(client):
     """A fresh session's id, closed afterwards."""
     with fresh_session(client) as name:
         yield name
+
+
+@pytest.fixture
+def shared_session(client):
+    """One session for those tests of a file that change nothing in it but files, which go after each."""
+    client.open(SHARED)
+    yield SHARED
+    client.run(SHARED, "import os, shutil\nfor f in os.listdir(): (shutil.rmtree if os.path.isdir(f) and not os.path.islink(f) else os.unlink)(f)")
 
 
 @pytest.hookimpl(hookwrapper=True)

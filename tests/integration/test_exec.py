@@ -54,24 +54,24 @@ def test_pictures_are_given_once(client, session):
     assert result["display_data"][1]["data"]["text/html"] == "<b>x</b>"
 
 
-def test_nan_in_rich_output_is_valid_json(client, session):
-    result = client.run(session, "display({'application/json': {'a': float('nan'), 'b': [float('inf')]}}, raw=True)")
+def test_nan_in_rich_output_is_valid_json(client, shared_session):
+    result = client.run(shared_session, "display({'application/json': {'a': float('nan'), 'b': [float('inf')]}}, raw=True)")
     assert result["status"] == "ok"
     shown = result["display_data"][0]["data"]["application/json"]
     # older kernels send text in place of what JSON has no word for, newer ones the bare words
     assert shown in ({"a": None, "b": [None]}, {"a": "nan", "b": ["inf"]})
 
 
-def test_updates_and_clear_output_are_applied(client, session):
-    result = client.run(session, "h = display('one', display_id=True)\nfor i in range(50): h.update(f'step {i}')")
+def test_updates_and_clear_output_are_applied(client, shared_session):
+    result = client.run(shared_session, "h = display('one', display_id=True)\nfor i in range(50): h.update(f'step {i}')")
     assert [d["data"]["text/plain"] for d in result["display_data"]] == ["'step 49'"]
-    result = client.run(session, "from IPython.display import clear_output\nprint('gone'); clear_output(); print('stays')")
+    result = client.run(shared_session, "from IPython.display import clear_output\nprint('gone'); clear_output(); print('stays')")
     assert result["stdout"] == "stays\n"
 
 
-def test_progress_bars_collapse(client, session):
+def test_progress_bars_collapse(client, shared_session):
     code = "import sys\nfor i in range(2000): sys.stderr.write(f'\\r{i}%')\nprint('a\\r\\nb')"
-    result = client.run(session, code)
+    result = client.run(shared_session, code)
     assert result["stderr"].endswith("1999%") and len(result["stderr"]) < 10
     assert result["stdout"].replace("\r", "") == "a\nb\n"
 
@@ -80,14 +80,14 @@ def test_progress_bars_collapse(client, session):
     ("print('left\\x00right')", "left\0right\n"), ("print('grüße \U0001f600')", "grüße \U0001f600\n"), ("", ""),
     ("print('S' + 'x' * 400_000 + 'E')", "S" + "x" * 400_000 + "E\n"),
 ])
-def test_text_arrives_as_it_is(client, session, code, stdout):
-    assert client.run(session, code)["stdout"] == stdout
+def test_text_arrives_as_it_is(client, shared_session, code, stdout):
+    assert client.run(shared_session, code)["stdout"] == stdout
 
 
-def test_lone_surrogates_do_not_break_the_answer(client, session):
-    result = client.run(session, r"print('a\ud800b')")
+def test_lone_surrogates_do_not_break_the_answer(client, shared_session):
+    result = client.run(shared_session, r"print('a\ud800b')")
     assert result["status"] in ("ok", "error")
-    assert client.run(session, "print(1)")["stdout"] == "1\n"
+    assert client.run(shared_session, "print(1)")["stdout"] == "1\n"
 
 
 def test_long_output_keeps_head_and_tail(client, session):
@@ -196,11 +196,11 @@ def test_a_kernel_killed_between_two_runs_is_noticed(stack, client, session):
 
 
 @pytest.mark.parametrize("code", ["input('n? ')", "import getpass; getpass.getpass()"])
-def test_input_fails_at_once(client, session, code):
+def test_input_fails_at_once(client, shared_session, code):
     began = time.monotonic()
-    result = client.run(session, code, timeout=30)
+    result = client.run(shared_session, code, timeout=30)
     assert result["error_name"] == "StdinNotImplementedError" and time.monotonic() - began < 10
-    assert client.run(session, "print(1)")["stdout"] == "1\n"
+    assert client.run(shared_session, "print(1)")["stdout"] == "1\n"
 
 
 @pytest.mark.parametrize("code", ["breakpoint()", "!read x; echo got $x", "!touch q; rm -i q", "import sys; print(repr(sys.stdin.read()))"])
@@ -287,8 +287,8 @@ def test_late_output_stays_out_of_later_cells(client, session):
 
 
 @pytest.mark.parametrize("timeout,status", [(0, 200), (None, 200), (-1, 200), (1e308, 200), ("30", 400), (True, 400), ([], 400)])
-def test_timeouts_are_clamped_or_refused(client, session, timeout, status):
-    assert client.post(f"/v1/sessions/{session}/exec", {"code": "1", "timeout": timeout}).status == status
+def test_timeouts_are_clamped_or_refused(client, shared_session, timeout, status):
+    assert client.post(f"/v1/sessions/{shared_session}/exec", {"code": "1", "timeout": timeout}).status == status
 
 
 def test_big_code(client, session):
@@ -298,8 +298,8 @@ def test_big_code(client, session):
     assert client.run(session, "print(2)")["stdout"] == "2\n"
 
 
-def test_nul_in_code_never_runs_half(client, session):
-    answer = client.post(f"/v1/sessions/{session}/exec", {"code": "print('a')\0\nprint('b')"})
+def test_nul_in_code_never_runs_half(client, shared_session):
+    answer = client.post(f"/v1/sessions/{shared_session}/exec", {"code": "print('a')\0\nprint('b')"})
     assert answer.status == 400 or answer.json()["status"] == "error", answer
 
 

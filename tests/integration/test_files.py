@@ -34,25 +34,25 @@ def test_round_trip_and_shared_with_the_kernel(client, session):
     ("a+b.txt", "a+b.txt"), ("a%2Bb.txt", "a+b.txt"), ("a%20b", "a b"), ("100%25.txt", "100%.txt"),
     ("%252e%252e%252fx", "%2e%2e%2fx"), ("a%3Fb", "a?b"), ("a%23b", "a#b"), ("%C3%BC", "ü"), ("x%2Fy", "x/y"),
 ])
-def test_names_are_decoded_exactly_once(client, session, encoded, name):
-    assert client.put(url(session, encoded), b"1").status == 201
-    listed = [f["path"] for f in client.get(url(session) + "?recursive=true").json()["files"] if f["type"] == "file"]
+def test_names_are_decoded_exactly_once(client, shared_session, encoded, name):
+    assert client.put(url(shared_session, encoded), b"1").status == 201
+    listed = [f["path"] for f in client.get(url(shared_session) + "?recursive=true").json()["files"] if f["type"] == "file"]
     assert listed == [name]
-    assert client.get(url(session, encoded)).body == b"1"
+    assert client.get(url(shared_session, encoded)).body == b"1"
 
 
 @pytest.mark.parametrize("path", [
     "../x", "..%2f..%2fetc/passwd", "%c0%ae%c0%ae/x", "a//b", "./a", "a/./b", "a/", "/etc/passwd", "a%00b", "x" * 4096, "a/../b",
     "%2e%2e/x", "a%zz", "a%0ab",
 ])
-def test_paths_that_lead_out_or_are_malformed(client, session, path):
-    before = client.file_names(session)
-    answer = client.put(url(session) + "/" + path, b"1")
+def test_paths_that_lead_out_or_are_malformed(client, shared_session, path):
+    before = client.file_names(shared_session)
+    answer = client.put(url(shared_session) + "/" + path, b"1")
     if path.startswith("%c0"):
         assert answer.status in (201, 400)  # bytes that are no UTF-8 are a name like any other, never ".."
     else:
         assert 400 <= answer.status < 500, answer
-        assert client.file_names(session) == before
+        assert client.file_names(shared_session) == before
 
 
 def test_links_and_special_files_lead_nowhere(client, session):
@@ -71,49 +71,49 @@ def test_links_and_special_files_lead_nowhere(client, session):
     assert not os.path.exists("/tmp/new")
 
 
-def test_ranges(client, session):
-    client.put(url(session, "r"), bytes(range(100)))
-    part = client.get(url(session, "r"), headers={"Range": "bytes=10-19"})
+def test_ranges(client, shared_session):
+    client.put(url(shared_session, "r"), bytes(range(100)))
+    part = client.get(url(shared_session, "r"), headers={"Range": "bytes=10-19"})
     assert part.status == 206 and part.body == bytes(range(10, 20)) and part.headers["content-range"] == "bytes 10-19/100"
-    assert client.get(url(session, "r"), headers={"Range": "bytes=-5"}).body == bytes(range(95, 100))
-    refused = client.get(url(session, "r"), headers={"Range": "bytes=200-"})
+    assert client.get(url(shared_session, "r"), headers={"Range": "bytes=-5"}).body == bytes(range(95, 100))
+    refused = client.get(url(shared_session, "r"), headers={"Range": "bytes=200-"})
     assert refused.status == 416 and refused.headers["content-range"] == "bytes */100"
-    several = client.get(url(session, "r"), headers={"Range": "bytes=0-1,50-51"})
+    several = client.get(url(shared_session, "r"), headers={"Range": "bytes=0-1,50-51"})
     assert several.status == 206 and several.headers["content-type"].startswith("multipart/byteranges; boundary=")
     assert several.body.count(b"Content-Range: bytes ") == 2 and int(several.headers["content-length"]) == len(several.body)
-    assert client.get(url(session, "r"), headers={"Range": "lines=1-2"}).status == 200
+    assert client.get(url(shared_session, "r"), headers={"Range": "lines=1-2"}).status == 200
 
 
-def test_conditions(client, session):
-    client.put(url(session, "c"), b"one")
-    weak = client.get(url(session, "c")).headers["etag"]
+def test_conditions(client, shared_session):
+    client.put(url(shared_session, "c"), b"one")
+    weak = client.get(url(shared_session, "c")).headers["etag"]
     assert weak.startswith("W/")
     time.sleep(2.2)
-    etag = client.get(url(session, "c")).headers["etag"]
+    etag = client.get(url(shared_session, "c")).headers["etag"]
     assert not etag.startswith("W/")
-    assert client.get(url(session, "c"), headers={"If-None-Match": etag}).status == 304
-    assert client.put(url(session, "c"), b"two", headers={"If-None-Match": "*"}).code == "precondition_failed"
-    assert client.put(url(session, "c"), b"two", headers={"If-Match": '"other"'}).status == 412
-    assert client.get(url(session, "c")).body == b"one"
-    assert client.get(url(session, "c"), headers={"Range": "bytes=0-0", "If-Range": etag}).status == 206
-    assert client.get(url(session, "c"), headers={"Range": "bytes=0-0", "If-Range": '"other"'}).status == 200
-    assert client.put(url(session, "c"), b"two", headers={"If-Match": etag}).status == 200
-    assert client.get(url(session, "c")).body == b"two"
+    assert client.get(url(shared_session, "c"), headers={"If-None-Match": etag}).status == 304
+    assert client.put(url(shared_session, "c"), b"two", headers={"If-None-Match": "*"}).code == "precondition_failed"
+    assert client.put(url(shared_session, "c"), b"two", headers={"If-Match": '"other"'}).status == 412
+    assert client.get(url(shared_session, "c")).body == b"one"
+    assert client.get(url(shared_session, "c"), headers={"Range": "bytes=0-0", "If-Range": etag}).status == 206
+    assert client.get(url(shared_session, "c"), headers={"Range": "bytes=0-0", "If-Range": '"other"'}).status == 200
+    assert client.put(url(shared_session, "c"), b"two", headers={"If-Match": etag}).status == 200
+    assert client.get(url(shared_session, "c")).body == b"two"
 
 
-def test_digests(client, session):
+def test_digests(client, shared_session):
     digest = "sha-256=:" + base64.b64encode(hashlib.sha256(b"data").digest()).decode() + ":"
-    assert client.put(url(session, "d"), b"data", headers={"Repr-Digest": digest}).status == 201
-    assert client.put(url(session, "d"), b"DATA", headers={"Repr-Digest": digest}).code == "digest_mismatch"
-    got = client.get(url(session, "d"), headers={"Want-Repr-Digest": "sha-256=1"})
+    assert client.put(url(shared_session, "d"), b"data", headers={"Repr-Digest": digest}).status == 201
+    assert client.put(url(shared_session, "d"), b"DATA", headers={"Repr-Digest": digest}).code == "digest_mismatch"
+    got = client.get(url(shared_session, "d"), headers={"Want-Repr-Digest": "sha-256=1"})
     assert got.body == b"data" and got.headers["repr-digest"] == digest
 
 
 @pytest.mark.parametrize("name", ["x.html", "x.svg", "x.js", 'quo"te.txt', "grüße.pdf"])
-def test_nothing_is_served_for_a_browser_to_run(client, session, name):
+def test_nothing_is_served_for_a_browser_to_run(client, shared_session, name):
     import urllib.parse
-    client.put(url(session, urllib.parse.quote(name)), b"<script>alert(1)</script>", headers={"Content-Type": "text/html"})
-    got = client.get(url(session, urllib.parse.quote(name)))
+    client.put(url(shared_session, urllib.parse.quote(name)), b"<script>alert(1)</script>", headers={"Content-Type": "text/html"})
+    got = client.get(url(shared_session, urllib.parse.quote(name)))
     assert got.headers["content-disposition"].startswith("attachment")
     assert got.headers["x-content-type-options"] == "nosniff"
     assert got.headers["content-type"] not in ("text/html", "image/svg+xml", "text/javascript")
@@ -181,9 +181,9 @@ def test_chunked_uploads_arrive_whole_or_are_refused(client, session):
         assert client.get(url(session, "chunked")).status == 404
 
 
-def test_empty_files(client, session):
-    assert client.put(url(session, "empty"), b"").status == 201
-    assert client.get(url(session, "empty")).body == b""
+def test_empty_files(client, shared_session):
+    assert client.put(url(shared_session, "empty"), b"").status == 201
+    assert client.get(url(shared_session, "empty")).body == b""
 
 
 def test_folders(client, session):

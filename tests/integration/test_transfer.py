@@ -39,11 +39,11 @@ def test_round_trip_and_shared_with_the_kernel(client, session):
 
 
 @pytest.mark.parametrize("size", [0, 1, 256, 46079, 46080, 46081, 393216, 393217])
-def test_every_byte_value_at_the_edges_of_the_parts(client, session, size):
+def test_every_byte_value_at_the_edges_of_the_parts(client, shared_session, size):
     body = (bytes(range(256)) * (size // 256 + 1))[:size]
-    assert client.put(url(session, "b"), body).status == 201
-    assert client.get(url(session, "b")).body == body
-    digest = client.run(session, "import hashlib; print(hashlib.sha256(open('b', 'rb').read()).hexdigest())")["stdout"]
+    assert client.put(url(shared_session, "b"), body).status == 201
+    assert client.get(url(shared_session, "b")).body == body
+    digest = client.run(shared_session, "import hashlib; print(hashlib.sha256(open('b', 'rb').read()).hexdigest())")["stdout"]
     assert digest.strip() == hashlib.sha256(body).hexdigest()
 
 
@@ -55,13 +55,17 @@ def test_8_mib_both_ways(client, session):
 
 
 def test_one_call(client):
+    def names():
+        return [s["session_id"] for s in client.get("/v1/sessions").json()["sessions"]]
+
+    before = names()
     body = {"code": "print(open('in/x').read())", "inputs": [{"path": "in/x", "content_base64": "YWJj"}]}
     answer = client.post("/v1/exec", body)
     assert answer.status == 200 and answer.json()["stdout"] == "abc\n", answer
     for keep in ({"capture": True}, {"outputs": ["x"]}):
         refused = client.post("/v1/exec", {**body, **keep})
         assert refused.status == 501 and refused.code == "not_implemented"
-    assert client.get("/v1/sessions").json()["sessions"] == []
+    assert names() == before
 
 
 def test_the_limit(client, session):
@@ -74,10 +78,10 @@ def test_the_limit(client, session):
 
 
 @pytest.mark.parametrize("encoded,name", [("a%20b", "a b"), ("100%25.txt", "100%.txt"), ("%C3%BC'\"%5C", "ü'\"\\"), ("x%2Fy", "x/y")])
-def test_names(client, session, encoded, name):
-    assert client.put(url(session, encoded), b"1").status == 201
-    assert [p for p in client.file_names(session) if p != "x"] == [name]
-    assert client.get(url(session, encoded)).body == b"1"
+def test_names(client, shared_session, encoded, name):
+    assert client.put(url(shared_session, encoded), b"1").status == 201
+    assert [p for p in client.file_names(shared_session) if p != "x"] == [name]
+    assert client.get(url(shared_session, encoded)).body == b"1"
 
 
 def test_names_that_are_no_utf8(client, session):
@@ -103,22 +107,22 @@ def test_paths_that_lead_out(client, session):
     assert not os.path.exists("/tmp/new")
 
 
-def test_ranges_conditions_and_digests(client, session):
+def test_ranges_conditions_and_digests(client, shared_session):
     digest = "sha-256=:" + base64.b64encode(hashlib.sha256(bytes(range(100))).digest()).decode() + ":"
-    assert client.put(url(session, "r"), bytes(range(100)), headers={"Repr-Digest": digest}).status == 201
-    part = client.get(url(session, "r"), headers={"Range": "bytes=10-19"})
+    assert client.put(url(shared_session, "r"), bytes(range(100)), headers={"Repr-Digest": digest}).status == 201
+    part = client.get(url(shared_session, "r"), headers={"Range": "bytes=10-19"})
     assert part.status == 206 and part.body == bytes(range(10, 20)) and part.headers["content-range"] == "bytes 10-19/100"
-    assert client.get(url(session, "r"), headers={"Range": "bytes=200-"}).status == 416
-    assert client.get(url(session, "r"), headers={"Want-Repr-Digest": "sha-256=1"}).headers["repr-digest"] == digest
-    assert client.put(url(session, "r"), b"DATA", headers={"Repr-Digest": digest}).code == "digest_mismatch"
+    assert client.get(url(shared_session, "r"), headers={"Range": "bytes=200-"}).status == 416
+    assert client.get(url(shared_session, "r"), headers={"Want-Repr-Digest": "sha-256=1"}).headers["repr-digest"] == digest
+    assert client.put(url(shared_session, "r"), b"DATA", headers={"Repr-Digest": digest}).code == "digest_mismatch"
     time.sleep(2.2)
-    etag = client.get(url(session, "r")).headers["etag"]
+    etag = client.get(url(shared_session, "r")).headers["etag"]
     assert not etag.startswith("W/")
-    assert client.get(url(session, "r"), headers={"If-None-Match": etag}).status == 304
-    assert client.put(url(session, "r"), b"two", headers={"If-None-Match": "*"}).code == "precondition_failed"
-    assert client.put(url(session, "r"), b"two", headers={"If-Match": '"other"'}).status == 412
-    assert client.put(url(session, "r"), b"two", headers={"If-Match": etag}).status == 200
-    assert client.get(url(session, "r")).body == b"two"
+    assert client.get(url(shared_session, "r"), headers={"If-None-Match": etag}).status == 304
+    assert client.put(url(shared_session, "r"), b"two", headers={"If-None-Match": "*"}).code == "precondition_failed"
+    assert client.put(url(shared_session, "r"), b"two", headers={"If-Match": '"other"'}).status == 412
+    assert client.put(url(shared_session, "r"), b"two", headers={"If-Match": etag}).status == 200
+    assert client.get(url(shared_session, "r")).body == b"two"
 
 
 def test_folders(client, session):
