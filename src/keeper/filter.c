@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <stdint.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -146,6 +147,9 @@ static const struct filter_row conditions[] = {
     {"fcntl of F_OFD_SETLK, F_OFD_SETLKW", EINVAL,
      "as before Linux 3.15: no limit of memory counts locks, and of these it cannot be told whose "
      "they are; libraries use the other kinds"},
+    {"inotify_add_watch of IN_OPEN, IN_ACCESS, IN_CLOSE_NOWRITE; fcntl of F_NOTIFY", EPERM,
+     "the files of /usr are everybody's: it tells what others open, and each such watch makes them "
+     "wait; events of changes can be had"},
     {"fadvise64 of DONTNEED", 0,
      "advice, and not taken: others would have to read the files all share from the disk again"},
     {"mmap, memfd_create, shmget of huge pages", EPERM,
@@ -398,9 +402,17 @@ add_options(scmp_filter_ctx c)
     return r;
 }
 
+/* Of files that all share and nobody changes, what reading them does to others. */
 static int
-add_forgetting(scmp_filter_ctx c)
+add_shared_files(scmp_filter_ctx c)
 {
+    static const uint64_t events[] = {IN_OPEN, IN_ACCESS, IN_CLOSE_NOWRITE};
+    int r = DENY_IF(c, EPERM, fcntl, SCMP_A1(SCMP_CMP_MASKED_EQ, LOW, F_NOTIFY));
+
+    for (size_t i = 0; r == 0 && i < sizeof events / sizeof *events; i++)
+        r = DENY_IF(c, EPERM, inotify_add_watch, SCMP_A2(SCMP_CMP_MASKED_EQ, events[i], events[i]));
+    if (r < 0)
+        return r;
     return DENY_IF(c, 0, fadvise64, SCMP_A3(SCMP_CMP_MASKED_EQ, LOW, POSIX_FADV_DONTNEED));
 }
 
@@ -455,7 +467,7 @@ build(scmp_filter_ctx c, const struct filter_options *o)
     if (r == 0)
         r = add_options(c);
     if (r == 0)
-        r = add_forgetting(c);
+        r = add_shared_files(c);
     if (r == 0)
         r = add_huge_pages(c);
     if (r == 0 && !o->ipc)

@@ -8,6 +8,7 @@
 #include <linux/sock_diag.h>
 #include <inttypes.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
@@ -31,6 +32,10 @@
  * looked into; they count when there are this many and they could hold that much. */
 #define HIDDEN_MAX 64
 #define HIDDEN_BYTES_MAX (INT64_C(128) << 20)
+/* Connections that nobody holds any more and that cannot end, as the other side does not read: when
+ * the machine has net.ipv4.tcp_max_orphans of them (16384 with 4 GiB), every connection that is
+ * closed on it is cut off, with what was not sent yet. */
+#define ORPHANS_MAX 4096
 /* How many locks may be one sandbox's, and how long the machine's are looked through: the kernel
  * walks to where it was at each page that is read, and meanwhile nobody gets a lock. */
 #define LOCKS_MAX 1000
@@ -191,31 +196,41 @@ enter_network(pid_t init)
     return rc;
 }
 
-/* One connection: what its socket has in memory to be received. */
+struct connections {
+    int64_t bytes; /* what their sockets have in memory to be received */
+    int orphans;
+};
+
 static void
 see_connection(const struct nlmsghdr *m, void *ctx)
 {
+    const struct inet_diag_msg *d = mnl_nlmsg_get_payload(m);
+    const uint32_t ending =
+        1U << TCP_FIN_WAIT1 | 1U << TCP_FIN_WAIT2 | 1U << TCP_LAST_ACK | 1U << TCP_CLOSING;
+    struct connections *all = ctx;
     const struct nlattr *a;
-    int64_t *sum = ctx;
 
-    if (m->nlmsg_type == SOCK_DIAG_BY_FAMILY)
-        mnl_attr_for_each(a, m, sizeof(struct inet_diag_msg)) if (mnl_attr_get_type(a) ==
-                                                                      INET_DIAG_SKMEMINFO &&
-                                                                  mnl_attr_get_payload_len(a) >=
-                                                                      sizeof(uint32_t)) *sum +=
-            mnl_attr_get_u32(a); /* SK_MEMINFO_RMEM_ALLOC is the first */
+    if (m->nlmsg_type != SOCK_DIAG_BY_FAMILY)
+        return;
+    all->orphans += d->idiag_inode == 0 && d->idiag_state < 32 && (ending >> d->idiag_state & 1);
+    mnl_attr_for_each(a, m, sizeof *d)
+    {
+        if (mnl_attr_get_type(a) == INET_DIAG_SKMEMINFO &&
+            mnl_attr_get_payload_len(a) >= sizeof(uint32_t))
+            all->bytes += mnl_attr_get_u32(a); /* SK_MEMINFO_RMEM_ALLOC is the first */
+    }
 }
 
 /* Of TCP in the network we are in now. Its table in /proc does not show what waits as errors. */
-static int64_t
-sum_connections(void)
+static struct connections
+look_at_connections(void)
 {
     static const uint8_t families[] = {AF_INET, AF_INET6};
     struct netlink n = {0};
-    int64_t sum = 0;
+    struct connections all = {0};
 
     if (netlink_open(&n, NETLINK_SOCK_DIAG, NULL) < 0)
-        return 0;
+        return all;
     for (size_t i = 0; i < sizeof families; i++) {
         NETLINK_BUFFER(buf);
         void *extra;
@@ -227,15 +242,16 @@ sum_connections(void)
                                       .sdiag_protocol = IPPROTO_TCP,
                                       .idiag_ext = 1 << (INET_DIAG_SKMEMINFO - 1),
                                       .idiag_states = ~0U};
-        (void)netlink_ask(&n, m, see_connection, &sum);
+        (void)netlink_ask(&n, m, see_connection, &all);
     }
     netlink_close(&n);
-    return sum;
+    return all;
 }
 
 static bool
 queues_are_full(const struct keeper_options *o, const struct suspect *s)
 {
+    struct connections tcp = {0};
     int64_t sum, max = QUEUES_MAX;
 
     /* Of a network that others share it cannot be told whose the sockets are. */
@@ -245,7 +261,10 @@ queues_are_full(const struct keeper_options *o, const struct suspect *s)
         return true;
     sum = sum_queues(s->init, "netlink") + sum_queues(s->init, "udp") + sum_queues(s->init, "udp6");
     if (enter_network(s->init) == 0)
-        sum += sum_connections();
+        tcp = look_at_connections();
+    if (tcp.orphans > ORPHANS_MAX)
+        return true;
+    sum += tcp.bytes;
     /* Where nothing is counted, as much as a group would allow for buffers (cgroup_v1.c). */
     if (!o->cgroups && o->limits.memory_bytes / 4 > max)
         max = o->limits.memory_bytes / 4;

@@ -9,7 +9,8 @@
 
 /*
  * Memory that the kernel keeps for a session and counts for no control group: what waits in netlink
- * sockets and in sockets' queues of errors, and file locks. A process may have gigabytes of it.
+ * sockets and in sockets' queues of errors, and file locks. A process may have gigabytes of it. And
+ * connections without an owner, of which the machine can have a number only.
  * Nothing bounds it, so that the keeper watches what the machine's kernel keeps altogether, and
  * where that has grown looks whose it is.
  */

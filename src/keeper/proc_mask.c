@@ -33,7 +33,7 @@ hide(const char *path, bool folder)
     if (folder)
         return mount("husk", path, "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
                      "size=4k,nr_inodes=2,mode=555");
-    return mount("/dev/null", path, NULL, MS_BIND, NULL);
+    return mount("dev/null", path, NULL, MS_BIND, NULL);
 }
 
 static int

@@ -5,7 +5,7 @@
 #include "base/err.h"
 
 /* Hides, or makes read-only, what a fresh /proc shows of the whole machine. proc is its mount
- * point, relative to the working directory; the host's /dev/null is still in sight. */
+ * point in the new root, which is the working directory and has its dev/null. */
 int proc_mask(const char *proc, struct err *err);
 
 #endif

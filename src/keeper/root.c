@@ -24,6 +24,8 @@
 /* The root holds links, mount points and a few short files. */
 #define ROOT_BYTES (1024 * 1024)
 #define ROOT_INODES 1024
+/* In the new root: where the session's devices are made, to be mounted in their places. */
+#define OWN_DEVICES "./mnt"
 /* Scratch space where memory is not limited, and the least there is. */
 #define SCRATCH_BYTES (256LL * 1024 * 1024)
 #define SCRATCH_MIN_BYTES (8LL * 1024 * 1024)
@@ -251,16 +253,46 @@ fill_etc(int root, const struct box_spec *s, struct err *err)
                       "passwd: files\ngroup: files\nhosts: files dns\nservices: files\n", err);
 }
 
+/* Where there are only the host's own devices, whoever watches one (inotify) learns of everybody's
+ * use of it, and makes it slow. 1 made, 0 not allowed (a container's root). */
 static int
-fill_dev(int root, struct err *err)
+make_devices(struct err *err)
 {
+    if (mount("husk", OWN_DEVICES, "tmpfs", MS_NOSUID | MS_NOEXEC,
+              "size=4k,nr_inodes=16,mode=755") < 0)
+        return err_sys(err, ERR_UNAVAILABLE, errno, "cannot mount a tmpfs for devices");
     for (size_t i = 0; devices[i]; i++) {
-        char src[32];
+        char src[32], own[32];
+        struct stat st;
 
         (void)snprintf(src, sizeof src, "/dev/%s", devices[i]);
-        if (bind(root, src, src + 1, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err) < 0)
+        (void)snprintf(own, sizeof own, OWN_DEVICES "/%s", devices[i]);
+        if (stat(src, &st) == 0 && mknod(own, S_IFCHR, st.st_rdev) == 0 && chmod(own, 0666) == 0)
+            continue;
+        if (errno == EPERM)
+            return 0;
+        return err_sys(err, ERR_UNAVAILABLE, errno, "cannot make the device %s", devices[i]);
+    }
+    return 1;
+}
+
+static int
+fill_dev(int root, const struct box_spec *s, struct err *err)
+{
+    int own = s->o->tier == TIER_HOST ? make_devices(err) : 0;
+
+    if (own < 0)
+        return -1;
+    for (size_t i = 0; devices[i]; i++) {
+        char src[32], path[32];
+
+        (void)snprintf(src, sizeof src, "%s/%s", own ? OWN_DEVICES : "/dev", devices[i]);
+        (void)snprintf(path, sizeof path, "dev/%s", devices[i]);
+        if (bind(root, src, path, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err) < 0)
             return -1;
     }
+    if (s->o->tier == TIER_HOST && umount2(OWN_DEVICES, MNT_DETACH) < 0)
+        return err_sys(err, ERR_UNAVAILABLE, errno, "cannot unmount the tmpfs for devices");
     for (size_t i = 0; i < sizeof made_links / sizeof *made_links; i++)
         if (symlinkat(made_links[i].target, root, made_links[i].name) < 0)
             return err_sys(err, ERR_UNAVAILABLE, errno, "cannot make /%s in the new root",
@@ -322,7 +354,7 @@ fill(int root, const struct box_spec *s, struct err *err)
             return -1;
     if (s->o->library[0] != '\0' && bind(root, s->o->library, &BOX_LIBRARY[1], READ_ONLY, err) < 0)
         return -1;
-    if (fill_etc(root, s, err) < 0 || fill_dev(root, err) < 0 || mount_all_scratch(s, err) < 0)
+    if (fill_etc(root, s, err) < 0 || fill_dev(root, s, err) < 0 || mount_all_scratch(s, err) < 0)
         return -1;
     /* After the scratch mounts, which would cover what is to be shown below them. */
     if (show_paths(root, s->o->paths, err) < 0)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 ONE_USER = "all kernels and the gateway are one user"
 NO_NAMESPACES = "no namespaces"
-SHARED_FILES = "the files of `/usr` are the machine's own: who watches a folder there learns that a name in it was opened, not by whom"
 NONE = {"none": ONE_USER}
 
 
@@ -61,6 +60,10 @@ for p in V["sib_pids"] + V["pids"]:
     if fd >= 0: call("pidfd_send_signal", 424, fd, 0, None, 0); os.close(fd)
 for p in foreign():
     if p > 1: attempt(f"signal {p}", os.kill, p, 0)
+for n in os.listdir("/proc/self/fd"): # the gateway, as the other end of a connection
+    try: s = socket.socket(fileno=os.dup(int(n))); fd = s.getsockopt(socket.SOL_SOCKET, 77) if "kernel" in str(s.getsockname()) else -1
+    except OSError: continue
+    if fd >= 0: call("signal to the other end", 424, fd, 0, None, 0); os.close(fd)
 """, NONE, check="sibling_lives"),
     Cell("sibling_zmq", "a neighbour's kernel sockets", """
 for p in V["zmq"]:
@@ -294,8 +297,13 @@ os.close(fd)
 """, {"none": "no filter"}, check="page_cache"),
     Cell("usr_watch", "which programs and libraries others open", """
 import fcntl
-fd = _libc.inotify_init1(0o4000); assert _libc.inotify_add_watch(fd, b"/usr/bin", 0x20) >= 0 # IN_OPEN
-""", dict.fromkeys(("host", "rootless", "container", "none"), SHARED_FILES), check="usr_watch"),
+signal.signal(signal.SIGIO, signal.SIG_IGN); fd = _libc.inotify_init1(0o4000)
+for event in (0x1, 0x10, 0x20): say(event, _libc.inotify_add_watch(fd, b"/usr/bin", 0x20000000 | event)) # IN_ACCESS, IN_CLOSE_NOWRITE, IN_OPEN
+attempt("dnotify", lambda: fcntl.fcntl(os.open("/usr/bin", 0), 1026, 1)); attempt("dnotify of all", lambda: fcntl.fcntl(os.open("/usr/bin", 0), 1026, 0x8000003f))
+""", {"none": "no filter"}, check="usr_watch"),
+    Cell("device_watch", "when others write to devices that all have", """
+fd = _libc.inotify_init1(0o4000); say(_libc.inotify_add_watch(fd, b"/dev/null", 0x2), _libc.inotify_add_watch(fd, b"/proc/cmdline", 0x2)) # IN_MODIFY
+""", dict.fromkeys(("rootless", "container", "none"), "device files are the machine's own"), check="device_watch"),
     Cell("file_handles", "opening files by number", """
 b = ctypes.create_string_buffer(struct.pack("Ii", 8, 1) + b"\\0" * 128, 136); m = ctypes.c_int()
 call("open_by_handle_at", 304, -100, b, 0); b = ctypes.create_string_buffer(struct.pack("Ii", 128, 0), 136)
@@ -595,6 +603,25 @@ while n < 500 << 20:
     for i in range(1000): a.sendmsg([b"x"], asked); b.recv(1); n += 800
     if len(held) % 4: _libc.connect(a.fileno(), bytes(16), 16) # AF_UNSPEC: in no table any more
 hoarded(n >> 20, "MiB in", len(held), "sockets")
+""", check="told_as_oom", exhausts=True, may_die=True),
+    Cell("orphaned_connections", "having the machine cut off whatever is closed, by connections that nobody holds and that cannot end", """
+def hoard():
+    server = socket.create_server(("127.0.0.1", 0), backlog=512); server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1); held = []
+    for i in range(3900):
+        a = socket.socket(); a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1); a.connect(server.getsockname()); held.append(server.accept()[0])
+        a.setblocking(False)
+        try:
+            while True: a.send(bytes(512))
+        except BlockingIOError: a.close() # with what the other side does not read
+    time.sleep(12)
+k = []
+for i in range(4):
+    k.append(os.fork())
+    if k[-1] == 0:
+        try: hoard(); os._exit(7)
+        except BaseException: os._exit(1)
+kept = sum(os.waitstatus_to_exitcode(os.waitpid(p, 0)[1]) == 7 for p in k)
+say(*(("PWN", kept * 3900, "connections") if kept else ("none",)))
 """, check="told_as_oom", exhausts=True, may_die=True),
     Cell("lock_memory", "the machine's memory, by file locks, which no limit counts", """
 import fcntl

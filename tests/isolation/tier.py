@@ -169,6 +169,13 @@ print(port)""")
                            "print([n for n in (b'factor', b'tac') if n in seen])")
         return None if said == "[]\n" else "seen: " + said
 
+    def check_device_watch(self, _):
+        self.output(self.victim, "open('/dev/null', 'w').write('x')")
+        with open("/dev/null", "w", encoding="ascii") as f:
+            f.write("x")
+        said = self.output(self.attacker, "try: print(len(os.read(fd, 65536)))\nexcept OSError as e: print(e.errno)")
+        return None if said == "11\n" else f"{said.strip()} bytes of events"
+
     def check_sibling_terminal(self, _):
         said = self.output(self.victim, "import os, pty\ntry: [os.close(fd) for fd in pty.openpty()]; print('ok')\nexcept OSError as e: print(e)")
         return None if said == "ok\n" else "the neighbour gets no terminal: " + said

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -146,6 +147,11 @@ try_arguments(void)
     CHECK(44, fails(syscall(SYS_prctl, high | PR_SET_SECCOMP, 1, 0, 0, 0), EINVAL));
     CHECK(45, prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2);
     CHECK(46, fails(ioctl(-1, SIOCGIFNAME, ""), EBADF)); /* the host's network is seen anyway */
+    CHECK(47, fails(inotify_add_watch(-1, "/usr", IN_OPEN), EPERM));
+    CHECK(48, fails(inotify_add_watch(-1, "/usr", IN_ALL_EVENTS), EPERM));
+    CHECK(49, fails(syscall(SYS_inotify_add_watch, -1, "/usr", high | IN_ACCESS), EPERM));
+    CHECK(50, fails(inotify_add_watch(-1, "/usr", IN_MODIFY | IN_CREATE | IN_CLOSE_WRITE), EBADF));
+    CHECK(51, fails(fcntl(0, F_NOTIFY, DN_ACCESS), EPERM));
     CHECK(25, setsockopt(-1, SOL_SOCKET, SO_LINGER, "", 8) == 0); /* done, and not done */
     CHECK(26, syscall(SYS_setsockopt, -1, high | SOL_SOCKET, high | SO_LINGER, "", 8) == 0);
     CHECK(27, syscall(SYS_fadvise64, -1, 0, 0, high | POSIX_FADV_DONTNEED) == 0); /* not made */
