@@ -13,6 +13,8 @@ def husk_extract(suffix, limit, with_schema):
     class Refused(Exception):
         pass
 
+    # What jsonschema raises besides its own: addresses, patterns, numbers and depths beyond it.
+    UNFIT = (re.error, RecursionError, OverflowError, ValueError)
     UNPACKED_MAX = 256 << 20  # of all that an office document packs; some parsers bound nothing
 
     def shortened(text, most):
@@ -32,6 +34,8 @@ def husk_extract(suffix, limit, with_schema):
             kind.check_schema(schema)
         except SchemaError as e:
             raise Refused("bad_schema", f"the schema at {e.json_path}: {shortened(e.message, 250)}")
+        except UNFIT as e:
+            raise Refused("bad_schema", f"the schema cannot be applied: {shortened(e, 200)}")
         return kind(schema, registry=Registry())  # one that fetches nothing
 
     def validate(validator, value):
@@ -41,7 +45,7 @@ def husk_extract(suffix, limit, with_schema):
             errors = list(itertools.islice(validator.iter_errors(value), 3))
         except Unresolvable as e:
             raise Refused("bad_schema", f"the schema refers to what is not in it: {shortened(e, 200)}")
-        except (re.error, RecursionError) as e:
+        except UNFIT as e:
             raise Refused("bad_schema", f"the schema cannot be applied: {shortened(e, 200)}")
         if errors:
             raise Refused("schema_mismatch", "; ".join(

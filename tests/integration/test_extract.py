@@ -135,7 +135,8 @@ def test_schemas(client, documents):
     assert "$.tables" in mismatch.json()["detail"] and "$.text" in mismatch.json()["detail"]
     for schema, word in (({"type": "nonsense"}, "nonsense"), ({"$ref": "http://127.0.0.1:9/x.json"}, "127.0.0.1"),
                          ({"properties": {"text": {"pattern": "("}}}, "regex"), ({"$schema": ["x"]}, "$schema"),
-                         ({"$ref": "#"}, "recursion")):
+                         ({"$ref": "#"}, "recursion"), ({"$schema": "http://[::1"}, "IPv6"),
+                         ({"properties": {"text": {"pattern": "a{99999999999}"}}}, "repetition")):
         answer = asked(schema)
         assert answer.status == 422 and answer.code == "bad_schema" and word in answer.json()["detail"], answer
     assert asked([]).code == "wrong_type"
