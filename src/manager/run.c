@@ -14,6 +14,7 @@
  * the runtime confirmed. */
 #define RUN_GRACE_MS 15000
 #define EVENT_JSON_MAX 512
+#define REPLACED_MAX 4 /* runtimes in one run */
 /* How long the end of a run is tried to be recorded while the database is busy or its disk full. */
 #define RECORD_TRY_MS 10000
 #define RECORD_PAUSE_MS 100
@@ -176,7 +177,19 @@ is_held_up(struct run *r, const struct err *err)
            why.code == ERR_TIMEOUT;
 }
 
-/* The code, in the runtime that is there or, when that turns out to be gone, once in a new one. */
+static int
+replace_runtime(struct run *r, struct wait *w, struct err *err)
+{
+    int lost = runtime_had_state(r->m, &r->s, r->row.eid);
+
+    log_info("the runtime of the session was lost; it gets another: %s", err->msg);
+    *err = (struct err)ERR_INIT;
+    return runtime_replace_begin(r->m, &r->s, lost, err) < 0 ? -1
+                                                             : runtime_make(r->m, &r->s, w, err);
+}
+
+/* The code, in the runtime that is there or, when that turns out to be gone, once in a new one. Of
+ * those of the pool, which may have died together, a few are tried. */
 static void
 send_code(struct run *r, struct execution_result *res)
 {
@@ -184,15 +197,12 @@ send_code(struct run *r, struct execution_result *res)
     struct err err = ERR_INIT;
     bool held_up;
 
-    if (attempt(r, res, &err) == 0)
-        return;
-    if (needs_another(r, &err)) {
-        log_info("the runtime of the session was lost; it gets another: %s", err.msg);
-        err = (struct err)ERR_INIT;
-        if (runtime_replace_begin(r->m, &r->s, runtime_had_state(r->m, &r->s, r->row.eid), &err) ==
-                0 &&
-            runtime_make(r->m, &r->s, &w, &err) == 0 && attempt(r, res, &err) == 0)
+    for (int i = 0;; i++) {
+        if (attempt(r, res, &err) == 0)
             return;
+        if (i == REPLACED_MAX || (i > 0 && !r->s.unbound) || !needs_another(r, &err) ||
+            replace_runtime(r, &w, &err) < 0)
+            break;
     }
     held_up = is_held_up(r, &err);
     result_of_failure(r, &err, res);

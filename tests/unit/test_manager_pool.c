@@ -401,6 +401,29 @@ test_one_that_hangs_or_dies_before_its_first_code(void **state)
     assert_int_equal(fixture_sql(&f, "SELECT count(*) FROM runtimes"), 2);
 }
 
+/* The next of the pool may be as dead as the first: all of them were killed a moment ago. */
+static void
+test_all_die_before_the_first_code(void **state)
+{
+    struct exec_outcome o;
+
+    (void)state;
+    fixture_restart_with(&f, "pool=3");
+    assert_int_equal(refill(), 3);
+    assert_null(fixture_open(&f, f.m, "a", NULL, NULL));
+    atomic_store(&f.world->gone_execs, 3);
+    assert_null(fixture_exec(&f, f.m, "a", "print 1", &o));
+    assert_int_equal(o.row.reason, REASON_COMPLETED);
+    assert_false(o.session.state_lost);
+    exec_outcome_done(&o);
+    assert_int_equal(fixture_sql(&f, "SELECT count(*) FROM runtimes"), 1);
+    /* One that was of use is replaced once. */
+    atomic_store(&f.world->gone_execs, 2);
+    assert_null(fixture_exec(&f, f.m, "a", "print 1", &o));
+    assert_int_equal(o.row.reason, REASON_KERNEL_DIED);
+    exec_outcome_done(&o);
+}
+
 int
 main(void)
 {
@@ -418,6 +441,7 @@ main(void)
         T(test_the_first_code_binds),
         T(test_killed_while_the_first_code_binds),
         T(test_killed_in_the_first_code_and_the_kernel_with_it),
+        T(test_all_die_before_the_first_code),
         T(test_one_that_hangs_or_dies_before_its_first_code),
     };
 
