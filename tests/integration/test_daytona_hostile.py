@@ -213,6 +213,21 @@ def test_a_list_that_names_one_twice(stack, client, front):
     client.delete("/v1/sessions/t")
 
 
+def test_lists_of_files_that_lead_out(stack, client, front):
+    """A name that no folder has is neither shown nor followed, and nothing is kept under it."""
+    client.open("out")
+    for name, folder, path in (("..", True, None), (".", True, None), ("", False, None), ("..", False, None),
+                               ("x", False, "/home/daytona/docsgpt-sandbox/../../../etc/hostname"),
+                               ("x", False, "/home/daytona/docsgpt-sandbox//x")):
+        entry = {"name": name, "isDir": folder, "size": 3, "modTime": "2026-11-30T10:00:00Z", **({"path": path} if path else {})}
+        with front.rule("GET", r"/files\?path=", answer(json.dumps([entry]).encode())) as met:
+            got = client.get("/v1/sessions/out/files?recursive=true")
+            assert (got.status, got.json()["files"], len(met)) == (200, [], 1), (entry, got)
+            run = client.post("/v1/exec", {"session_id": "out", "code": "1", "outputs": ["**"]}).json()
+            assert run["status"] == "ok" and run["artifacts"] == [] and run["artifacts_left_out"]["count"] == 0, (entry, run)
+    client.delete("/v1/sessions/out")
+
+
 def test_a_sandbox_that_is_another_s(stack, client, front):
     """What a creation is answered with has to have the labels that were asked for."""
     fake, auth = stack.daytona, {"Authorization": "Bearer " + stack.daytona.key}

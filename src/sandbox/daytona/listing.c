@@ -116,6 +116,22 @@ told_path(json_val entry, struct buf *ret)
     return buf_puts(ret, path + skip) == 0;
 }
 
+/* No file has such a path: ".." would lead out of the workspace, and "." round in it. */
+static bool
+leads_elsewhere(const char *path, size_t n)
+{
+    size_t from = 0;
+
+    for (size_t i = 0; i <= n; i++) {
+        if (i < n && path[i] != '/')
+            continue;
+        if (i == from || (i - from <= 2 && memcmp(path + from, "..", i - from) == 0))
+            return true;
+        from = i + 1;
+    }
+    return false;
+}
+
 /* An entry of a folder's answer; *last is the folder that came before it, "" if none did. */
 static int
 take_entry(struct listing *l, const char *folder, json_val entry, struct buf *last, struct err *err)
@@ -134,7 +150,7 @@ take_entry(struct listing *l, const char *folder, json_val entry, struct buf *la
         (void)buf_printf(&path, "%s/", folder);
     if (!deep)
         (void)buf_puts(&path, name);
-    if (path.failed || path.len > WORKSPACE_PATH_MAX)
+    if (path.failed || path.len > WORKSPACE_PATH_MAX || leads_elsewhere(buf_str(&path), path.len))
         return 0;
     add(l, buf_str(&path), path.len, &info);
     if (last->len > 0 && !(path.len > last->len && path.data[last->len] == '/' &&
