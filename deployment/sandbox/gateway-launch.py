@@ -9,6 +9,7 @@ import threading
 import time
 from datetime import datetime, timezone
 
+import zmq
 from traitlets.config import Config
 
 # Nodes that share a gateway each have a name of their own, by which they know their kernels.
@@ -16,6 +17,7 @@ KERNELS = os.environ.get("HUSK_KERNEL_NAMES", "").split() or ["docsgpt-python"]
 RUNTIME_MAX = 57        # a socket's path ends at 107 bytes, "/kernel-<uuid>-ipc-N" takes the rest
 SHUTDOWN_SECONDS = 2.0  # from the shutdown request to SIGTERM and SIGKILL
 REMOVE_SECONDS = 2
+WAITING = 16            # messages of one kernel that wait for one of who listens to it; more wait in the kernel
 PR_SET_DUMPABLE = 4
 
 
@@ -98,6 +100,20 @@ def write_specs(state, argv):
                 "metadata": {"debugger": False},
             }, f, indent=2)
     os.environ["JUPYTER_PATH"] = path
+
+
+def bound_queues():
+    """ZeroMQ takes in 1000 messages before it lets the sender wait. Kernels send up to a MiB in one (inside/husk_output.py):
+    a loop that prints would have this process hold GiB."""
+    plain = zmq.Context.socket
+
+    def socket(self, kind, *args, **kw):
+        made = plain(self, kind, *args, **kw)
+        if kind == zmq.SUB:
+            made.setsockopt(zmq.RCVHWM, WAITING)
+        return made
+
+    zmq.Context.socket = socket
 
 
 def common(c, runtime):
@@ -201,6 +217,7 @@ def main():
     starters = {"server": server, "kernel-gateway": kernel_gateway, "enterprise-gateway": enterprise_gateway}
     if kind not in starters:
         sys.exit(f"gateway-launch: HUSK_GATEWAY must be one of {', '.join(starters)}, not {kind}")
+    bound_queues()
     starters[kind](common(Config(), runtime), token, port, root)
 
 

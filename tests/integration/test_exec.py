@@ -98,12 +98,27 @@ def test_long_output_keeps_head_and_tail(client, session):
     assert client.run(session, "print('next')")["stdout"] == "next\n"
 
 
+def peak_mib(pid):
+    with open(f"/proc/{pid}/status") as f:
+        return next(int(line.split()[1]) >> 10 for line in f if line.startswith("VmHWM"))
+
+
+def test_output_arrives_whole_however_much_of_it_there_is_at_once(client, session):
+    shown = client.run(session, "for i in range(8000): display(i)", timeout=60)["display_data"]
+    assert [d["data"]["text/plain"] for d in shown] == [str(i) for i in range(8000)]
+    code = "import multiprocessing\np = multiprocessing.get_context('fork').Process(target=print, args=('x' * 3_000_000,)); p.start(); p.join()"
+    child = client.run(session, code, timeout=60)
+    assert child["status"] == "ok" and child["bytes"]["stdout"] == 3_000_001, {k: v for k, v in child.items() if k != "stdout"}
+    assert client.run(session, "import sys; print(sys.stdout.write('y' * 3_000_000), file=sys.stderr)", timeout=60)["stderr"] == "3000000\n"
+
+
 def test_a_flood_is_stopped(stack, client, session):
     result = client.run(session, "while True: print('x' * 100_000)", timeout=50)
     if stack.sandboxed and result["reason"] == "oom":  # what the kernel could not send yet outgrew its memory first
         assert result["runtime_invalidated"] is True
     else:
         assert result["reason"] == "output_limit" and result["truncated"] is True  # and not its timeout
+    assert peak_mib(stack.processes["gateway"].pid) < 500  # the gateway is everybody's
     after = client.run(session, "print(1)")
     assert after["stdout"] == "1\n", (result, after)
 

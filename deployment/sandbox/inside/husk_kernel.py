@@ -12,8 +12,8 @@ FIRST = int(os.environ.pop("HUSK_FDS"))
 WORKSPACE = os.environ.pop("HUSK_WORKSPACE", "/home/workspace")
 CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
 
-# What is imported is the interpreter's; this file's folder is nobody's concern.
-del sys.path[0]
+# What is imported is the interpreter's, and once husk_output is, this file's folder is nobody's concern.
+LIBRARY = sys.path.pop(0)
 
 
 def see_installed():
@@ -33,7 +33,11 @@ see_installed()
 
 import zmq  # noqa: E402
 from ipykernel import heartbeat  # noqa: E402
-from ipykernel.kernelapp import IPKernelApp  # noqa: E402
+
+sys.path.insert(0, LIBRARY)
+import husk_output  # noqa: E402
+
+sys.path.remove(LIBRARY)
 
 
 def listen(socket, channel):
@@ -65,8 +69,8 @@ class Placeholder:
             pass  # the session has removed where it was: its own affair
 
 
-class App(IPKernelApp):
-    def _try_bind_socket(self, s, port):
+class App(husk_output.App):
+    def bind(self, s, port):
         for channel in CHANNELS:
             if port == getattr(self, channel + "_port"):
                 listen(s, channel)

@@ -173,6 +173,13 @@ def environment(home, connection_file):
     }
 
 
+def kernel_script():
+    """Beside this file where install-kernelspec has put it, else where sandboxes have it too."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    beside = os.path.join(here, "husk_output.py")
+    return beside if os.path.exists(beside) else os.path.normpath(os.path.join(here, "../../inside/husk_output.py"))
+
+
 def run_kernel(connection_file, home):
     os.setsid()
     os.umask(0o007)
@@ -185,7 +192,7 @@ def run_kernel(connection_file, home):
         signal.signal(signum, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
     python = os.environ.get("HUSK_KERNEL_PYTHON") or "/usr/bin/python3"
-    argv = [python, "-m", "ipykernel_launcher", "-f", connection_file]
+    argv = [python, kernel_script(), "-f", connection_file]
     os.execve(python, argv, environment(home, connection_file))
 
 
