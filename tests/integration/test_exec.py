@@ -275,6 +275,12 @@ def test_interrupt_from_another_call(client, session):
     assert client.post(f"/v1/sessions/{session}/interrupt").status == 204  # nothing runs: harmless
 
 
+def test_an_interrupt_at_a_bad_moment_says_nothing_in_later_cells(client, session):
+    # what one leaves behind that comes between a cell's end and its count: the next has the same number
+    client.run(session, "get_ipython().execution_count -= 1")
+    assert [client.run(session, f"print({i})")["stdout"] for i in range(20)] == [f"{i}\n" for i in range(20)]
+
+
 def test_a_caller_that_goes_away_interrupts_and_frees(client, session):
     connection, = [client.connection(timeout=1)]
     import json

@@ -39,6 +39,9 @@ class Stream(OutStream):
 class App(IPKernelApp):
     def initialize(self, argv=None):
         self.outstream_class = "husk_output.Stream"
+        # Nobody reads the history on disk, and a cell that was interrupted at a bad moment made it complain in a later one's
+        # output.
+        self.config.HistoryManager.enabled = False
         super().initialize(argv)
 
     def _try_bind_socket(self, s, port):
