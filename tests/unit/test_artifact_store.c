@@ -132,6 +132,7 @@ t_a_reference_is_not_given_again(void **state)
     struct artifact a, b;
     struct err err = ERR_INIT;
 
+    (void)store_fixture_ready(f, "o", "s");
     (void)add(f, "a", '1', &a);
     (void)add(f, "a", '2', &a);
     blobs_told = 0;
@@ -144,6 +145,36 @@ t_a_reference_is_not_given_again(void **state)
     assert_true(b.aid > a.aid);
     assert_string_equal(store_fixture_ask(f, "SELECT versions || ',' || bytes FROM artifact_usage"),
                         "1,10");
+}
+
+static const char *
+counters(const struct store_fixture *f)
+{
+    return store_fixture_ask(f, "SELECT count(*) FROM artifact_refs");
+}
+
+static void
+t_a_counter_goes_with_all_that_tells_of_it(void **state)
+{
+    struct store_fixture *f = *state;
+    struct session_close_args c = {
+        .sid = store_fixture_ready(f, "o", "s"), .why = SESSION_END_CLOSED, .now = f->now};
+    struct artifact a, b;
+
+    assert_int_equal(add(f, "a", '1', &a), ARTIFACT_ADDED);
+    assert_int_equal(artifact_store_remove(f->db, a.aid, on_blob, NULL, NULL), 1);
+    assert_string_equal(counters(f), "1"); /* its session */
+    assert_int_equal(session_store_begin_close(f->db, &c, NULL, NULL), 1);
+    assert_int_equal(
+        session_store_finish_close(f->db, c.sid, true, WORKSPACE_REMOVED, &f->now, NULL), 1);
+    assert_int_equal(add(f, "a", '1', &a), ARTIFACT_ADDED);
+    assert_int_equal(a.ref, 2);
+    assert_int_equal(add(f, "b", '1', &b), ARTIFACT_ADDED);
+    assert_int_equal(artifact_store_remove(f->db, a.aid, on_blob, NULL, NULL), 1);
+    assert_int_equal(session_store_prune_history(f->db, f->now.wall_ms + 1, 10, NULL), 1);
+    assert_string_equal(counters(f), "1"); /* an artifact */
+    assert_int_equal(artifact_store_remove(f->db, b.aid, on_blob, NULL, NULL), 1);
+    assert_string_equal(counters(f), "0");
 }
 
 static void
@@ -208,6 +239,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(t_versions_and_references),
         TEST(t_a_reference_is_not_given_again),
+        TEST(t_a_counter_goes_with_all_that_tells_of_it),
         TEST(t_quotas_are_of_an_owner),
         TEST(t_a_row_needs_its_content),
         TEST(t_only_unnamed_contents_are_forgotten),
